@@ -1,6 +1,6 @@
 """Do the private names that the patch uses exist in this torch, with fitting parameters?
 
-The probe finds missing names. Lint says if the line that needs one runs, so that both agree.
+The probe finds missing names. Lint says if the line that needs a missing name runs: so both agree.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ PG106 replacement loses what the original returns
 verdict = partial(verdict_of, FAMILY)
 # The codes of a name that a line of the patch reads.
 _NAMES = ("PG103", "PG104")
-# The expectation of the probe for a name that the patch adds.
+# The value of `expected` in the probe's finding on a name that the patch adds to torch.
 ADDED = "new in torch"
 
 
@@ -96,8 +96,8 @@ def ask_api(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def as_in_lint(finding: Answer, torch: str, new: Mapping[str, tuple[int, str]]) -> Answer:
-    """Correct a finding with lint's knowledge: if torch passes a parameter by name, and if a name
-    that the patch adds is misspelt or from another release.
+    """Correct a finding by what lint knows: does torch pass a parameter by name, and is a name that
+    the patch adds misspelt or from another release?
     """
     kind, _, name = finding["subject"].partition(" ")
     owner, _, last = name.rpartition(".")
@@ -139,8 +139,8 @@ def _release(torch: str) -> Release:
 
 
 def missing_targets(source: str, torch: str) -> dict[str, tuple[int, str]]:
-    """Each name that the patch adds to torch by mistake -> its line, and the reason. As in lint's
-    PG126, the name is from another release, or misspelt.
+    """Map each name that the patch adds to torch by mistake to its line and the reason. As in
+    lint's PG126, the name is from another release, or misspelt.
     """
     view = _view(source, torch)
     if view is None:
@@ -165,8 +165,8 @@ def _view(source: str, torch: str) -> View | None:
 
 
 def names_not_needed(source: str, torch: str) -> frozenset[tuple[int, str]]:
-    """The line and the name of each missing name of torch that is not needed, because a version
-    check or a `try` keeps its line from running on this release.
+    """Return (line, name) for each name that is missing in torch but not needed, because a version
+    check or a `try` keeps the line from running on this release.
     """
     view = _view(source, torch)
     if view is None:

@@ -42,7 +42,7 @@ _REMEDY = (
     "`torch.compiler.config.cache_key_tag` does this too, but from torch 2.12 on for one thread "
     "only."
 )
-# A file, so that a test runs these lines.
+# These lines are in a file of their own, so that a test can run them.
 _KEYED = (PACKAGE / "checks" / "cache_key.txt").read_text("utf-8")
 CODES = (
     *read_codes(f"""
@@ -95,17 +95,17 @@ UNPATCHED, PATCHED = "unpatched", "patched"
 PATCHED_WARM, UNPATCHED_WARM = "patched, warmed unpatched", "unpatched, warmed patched"
 _FIRST = (UNPATCHED, PATCHED_WARM, PATCHED)
 EDITED, AGAIN, TAGGED = "edited", "again", "tagged"
-# Without the patch, with the options that were in force with it.
+# The name of the process without the patch, but with the options that were in force with it.
 OPTIONS = "options of the patch"
 _EDIT = "edit = 0"
-# The variable is read when an interpreter starts.
+# Python reads this variable only when an interpreter starts.
 _HASHES = "PYTHONHASHSEED"
 # Modules that make the keys of torch's caches.
 _KEYS = "torch._inductor.codecache.", "torch._functorch._aot_autograd.autograd_cache."
-# Processes with another value of a variable: with a cold cache, and with the directory that the
-# patch has warmed without that value.
+# Names of the processes with another value of a variable: one starts with a cold cache, the other
+# with the directory that the patch has warmed without that value.
 VARIED, VARIED_WARM = "with {}", "with {}, warmed without"
-# Torch's own key contains these variables, or they only name places and users.
+# Variables that are not tried: torch's own key contains them, or they only name paths and users.
 _NOT_VARIED = re.compile(
     r"(PY)?TORCH|TRITON|CUDA|AOT|OMP_|MKL_|LD_|PYTHON|.*(PATH|HOME|DIR|USER|CACHE)"
 )
@@ -123,7 +123,7 @@ _VARIABLES = 2
 def ask_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     patch, case = context.patch, telling_case(context, at.case)
     answers = keep_answers(context, case, "cached", partial(_compile_with_caches, context, case))
-    # If any other process failed, the rest is still judged.
+    # A failure of any other process does not keep the rest from being judged.
     both_sides = {name: answers[name] for name in (*_FIRST, UNPATCHED_WARM) if name in answers}
     failed = judge_failure(case, both_sides)
     if failed:
@@ -137,8 +137,8 @@ def ask_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
 
 
 def _sets_only_options(applied: Answer, patch: Patch) -> bool:
-    """True if the patch replaces nothing, and only sets options of torch that hold no function. The
-    options of a scope are not known yet: a scope sets them later.
+    """True if the patch replaces nothing, and only sets options of torch that hold no function. A
+    patch with a scope need not have set any option yet: the scope sets its options later.
     """
     names = sampled_names(applied)
     functions = (*changed_code(applied), *names["passes"], *names["joint"], *names["offers"])
@@ -147,7 +147,7 @@ def _sets_only_options(applied: Answer, patch: Patch) -> bool:
 
 
 def _acts_by_options(answers: Mapping[str, Answer]) -> bool:
-    """True if the patch's options alone, without the patch, give the code of the patch."""
+    """True if the patch's options, set without the patch, give the same code as the patch."""
     alone = answers.get(OPTIONS, {})
     return "code" in alone and alone["code"] == answers[PATCHED]["code"]
 
@@ -166,9 +166,9 @@ def _changes_facts(context: CheckContext, case: Case, check: str) -> bool:
 
 def telling_case(context: CheckContext, case: Case) -> Case:
     """The first case whose kernels the patch changes; if there is none, the first case in which a
-    replacement runs. `case` itself is tried first, and training last.
+    replacement runs. `case` is tried first, workloads with training last.
 
-    If both sides generate the same code, no key can be wrong.
+    A cache key can only be wrong if both sides generate different code.
     """
     observed = context.observed_cases(case.torch)
     others = [other for other in observed if other.device == case.device and other != case]
@@ -191,8 +191,8 @@ def _runs_a_replacement(context: CheckContext, case: Case) -> bool:
 def keep_answers(
     context: CheckContext, case: Case, question: str, measure: Callable[[Path], dict[str, Answer]]
 ) -> dict[str, Answer]:
-    """Answers of processes that share a folder, by name. They are kept together, since each process
-    finds the files of earlier processes.
+    """Return the answers of `measure`, by the name of the process. They are kept together, since
+    the processes share a folder, and each finds the files of earlier ones.
     """
 
     def ask() -> Answer:
@@ -215,7 +215,7 @@ def keep_answers(
 
 
 def _compile_with_caches(context: CheckContext, case: Case, folder: Path) -> dict[str, Answer]:
-    """Compile with two directories: the unpatched side warms one, the patched side the other.
+    """Compile with two cache directories: the unpatched side warms one, the patched side the other.
 
     The answers of the first processes decide which other processes run.
     """
@@ -251,8 +251,8 @@ def _compile_with_caches(context: CheckContext, case: Case, folder: Path) -> dic
         if not failure_of(answers[EDITED]) and _hits(answers[EDITED]["answers"]) and options:
             answers[OPTIONS] = compiled("options", None, options=options)
     if EDITED in answers or (not is_other_code and _is_in_key(context.apply(case.torch))):
-        # A fork has the hashes of its server. Only a new interpreter has other hashes, as a user's
-        # next process has.
+        # A forked process has the string hashes of its server. Only a new interpreter has other
+        # hashes, like the next process of a user.
         answers[AGAIN] = compiled("other", patch.path, variables={_HASHES: "1"})
     for number, (name, value) in enumerate(other_values(patch.source).items()):
         varied = answers[VARIED.format(f"{name}={value}")] = compiled(
@@ -266,8 +266,8 @@ def _compile_with_caches(context: CheckContext, case: Case, folder: Path) -> dic
 
 
 def _is_in_key(applied: Answer) -> bool:
-    """True if the cache key depends on the patch even though the code is the same, because the
-    patch sets a pass, which has an identity, or changes how the key is made.
+    """True if the cache key depends on the patch although the code is the same: the patch sets a
+    pass, whose identity is part of the key, or it changes how the key is made.
     """
     return bool(sampled_names(applied)["passes"]) or any(
         name.startswith(_KEYS) for name in changed_code(applied)
@@ -285,12 +285,12 @@ def compile_cached(
     variables: Mapping[str, str] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Answer:
-    """Compile a workload on the CPU with the caches below `cache` on, with the patch at `path`;
-    `tag` becomes part of the key.
+    """Compile a workload on the CPU with the patch at `path` (None for no patch), with the caches
+    on and in the folder `cache`. `tag` becomes part of the key.
 
     With `cover`, the lines of the patch that ran are recorded too, which doubles the time.
-    `variables` and Inductor's `options` are set during the compile; the variable for hashes needs a
-    new interpreter.
+    `variables` and Inductor's `options` are set during the compile; PYTHONHASHSEED needs a new
+    interpreter.
     """
     patch = None if path is None else replace(context.patch, path=path)
     return context.ask(
@@ -308,9 +308,9 @@ def compile_cached(
 
 
 def other_values(source: str) -> dict[str, str]:
-    """Variable that the patch reads -> a value other than its default, for the first variables.
+    """Map the first environment variables that the patch reads to values other than their defaults.
 
-    The value is one with which the patch compares the variable, if it compares the variable.
+    If the patch compares a variable with a text, the value is such a text.
     """
     tree = ast.parse(source)
     readers = {name for node in ast.walk(tree) if (name := _reader(node))}
@@ -324,7 +324,7 @@ def other_values(source: str) -> dict[str, str]:
 
 
 def _compared_with(tree: ast.AST, variable: str, readers: set[str]) -> Iterator[str]:
-    """The texts with which a module compares a variable, or a name that was assigned its value."""
+    """Yield the texts that a module compares with a variable, or with a name that has its value."""
 
     def has_value(node: ast.AST) -> bool:
         return any(
@@ -422,14 +422,15 @@ def judge_failure(case: Case, answers: Mapping[str, Answer]) -> Verdict | None:
 def judge_cache(
     case: Case, patch: Patch, answers: Mapping[str, Answer], *, in_key: bool = False
 ) -> list[Verdict]:
-    """PG701 to PG705, judged by the code that ran and never by a counter alone. `in_key`: torch's
-    own key contains everything that the patch changes.
+    """Return PG701 to PG705, judged by the code that ran and never by a counter alone. `in_key` is
+    true if torch's own key contains everything that the patch changes.
     """
     where = assignment_place(patch, *(patch.claims.targets or ()))
     refused = _refused(case, where, answers, "bypass", Kind.REGRESSED)
     if refused:
         return refused
-    # A second process must then find the code in Inductor's own cache, or PG704 is red.
+    # If AOTAutograd's cache refuses, a second process must find the code in Inductor's own cache:
+    # otherwise PG704 is red.
     by_autograd = _refused(case, where, answers, "autograd_bypass", Kind.WARNING)
     stale = (
         _stale(case, where, answers, warm)
@@ -460,7 +461,7 @@ def _refused(
 
 
 def _varied(case: Case, where: str, answers: Mapping[str, Answer]) -> list[Verdict]:
-    """PG703 for each variable with which the patch ran code that was made without it."""
+    """PG703 for each variable with whose value the patch ran code made without this value."""
     found = []
     for name, answer in answers.items():
         warm = answers.get(f"{name}, warmed without")
@@ -485,7 +486,7 @@ def _stale(case: Case, where: str, answers: Mapping[str, Answer], warm: str) -> 
 
 
 def _remedy(torch: str, answers: Mapping[str, Answer]) -> str:
-    """The remedy that makes the patch run its own code on this release; each remedy was tried."""
+    """The remedy, tried on this release, with which the patch runs its own code."""
     tagged = answers[TAGGED]
     works = not failure_of(tagged) and tagged["code"] == answers[PATCHED]["code"]
     if works and not _hits(tagged["answers"]):

@@ -95,7 +95,7 @@ def _with_caches(context: CheckContext, case: Case) -> Answer:
     cache key.
     """
     with tempfile.TemporaryDirectory() as folder:
-        # Precompiled headers lie beside the cache.
+        # A subfolder, because precompiled headers are written next to the cache.
         cache = Path(folder, "cache")
         return compile_cached(context, case, context.patch.path, cache, cover=True)
 
@@ -114,8 +114,8 @@ def judge_called(
 ) -> Verdicts:
     """PG803, PG805 and PG807 from the lines of the patch that ran under the workloads.
 
-    `narrowed` is the option that limits the workloads or devices. With other workloads or devices a
-    replacement may be called.
+    `narrowed` is the option that limits the run to some workloads or devices. Other workloads
+    or devices may call a replacement.
     """
     say = partial(verdict, item="calls")
     observed = list(observed)
@@ -154,8 +154,8 @@ def _line_that_failed(observation: Observation) -> int | None:
 def _uncovered(
     case: Case, patch: Patch, functions: Functions, observed: Sequence[Observation], seen: str
 ) -> Verdicts:
-    """Lines and branches that never ran in functions that were called. A function that was never
-    called may be for another release.
+    """PG805 and PG807 for lines and branches that never ran, only in functions that were called: a
+    function that was never called may be for another release.
     """
     ran = {line for observation in observed for line in observation.ran}
     taken = {outcome for observation in observed for outcome in observation.took}

@@ -21,7 +21,7 @@ FAMILY = "gate"
 # The usual maxima. An error ten times as large loses a digit. 8 units in the last place of bfloat16
 # are 8 * 2**16 of float32. A cost may at most double.
 _FACTOR, _ULPS, _GROWTH = 10.0, 8 * 2.0**16, 1.0
-# Kinds of effects whose effects have names.
+# Kinds of effects that a manifest claims with a name, such as `environment NAME`.
 _NAMED = ("config", "environment", "process", "python", "state")
 CODES = read_codes(f"""
 PG232 the claim allows almost anything
@@ -37,8 +37,8 @@ verdict = partial(verdict_of, FAMILY)
 
 
 def wide_limits(claims: Claims) -> dict[str, tuple[float, float]]:
-    """Key of the manifest -> (the stated limit, the usual maximum), for each limit beyond the
-    maximum.
+    """Map each key of the manifest whose limit exceeds the usual maximum to (the stated limit, the
+    usual maximum).
     """
     limits = {
         "error_factor": (claims.error_factor, _FACTOR),

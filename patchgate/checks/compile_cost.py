@@ -28,11 +28,11 @@ from patchgate.model.budgets import budget_for, judge_change, show_budget
 from patchgate.model.records import Budget
 
 FAMILY = "compile"
-# The limit without a budget in the manifest. A sound pass of patterns cost 4.8 %, and a sound pass
-# that goes through all nodes cost 9.2 %.
+# The limit that holds if the manifest has no budget. A sound pass of patterns cost 4.8 %, and a
+# sound pass that goes through all nodes cost 9.2 %.
 _BUDGET = Budget(low=-0.1, high=0.1)
-# Up to this number, which takes some milliseconds, additional calls are a note: in a small graph so
-# few calls are a large share.
+# Up to this many additional calls are a note. They take some milliseconds, and are a large share of
+# the calls in a small graph.
 _FEW = 5_000
 # The advice about a change, with the budget that would admit it.
 _OVER = 'Reduce the calls, or accept them in the manifest: [budgets] compile_calls = "{}".'
@@ -78,8 +78,8 @@ _MODULES = 2
 )
 def ask_compile(context: CheckContext, at: Instance) -> Verdicts:
     torch, workload, patch = at.case.torch, context.workload(at.case.workload), context.patch
-    # The path of torch changes the count by as much as the budget, so answers from another path are
-    # not kept.
+    # The path of torch can change the count by as much as the budget, so an answer is only reused
+    # for the same path.
     place = context.run.rows[torch]
     unpatched, patched = (
         context.ask_once(torch, "calls", SIMULATED, workload=workload, patch=side, place=place)
@@ -110,11 +110,11 @@ def judge_calls(case: Case, patch: Patch, unpatched: Answer, patched: Answer) ->
     if not old:
         return verdict("PG608", Kind.UNMEASURED, case, "", expected, "no call was counted")
     change = new / old - 1
-    # If torch itself uses threads, a patch is not judged for its own.
+    # If torch itself uses threads, a patch is not blamed for its own threads.
     hidden = "" if unpatched["missing"] else patched["missing"]
     stated = METRIC in patch.claims.budgets
     kind = Kind.OVER if hidden else judge_change(budget, change, change, stated=stated)
-    # Only users who enter the block pay for it.
+    # Only users who enter the patch's scope pay for the additional calls.
     is_noted = new - old <= _FEW or bool(patch.claims.scope)
     if kind is Kind.OVER and not hidden and not stated and is_noted:
         kind = Kind.WARNING

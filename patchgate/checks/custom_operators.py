@@ -63,10 +63,11 @@ PG543 a custom operator was not judged in full
 """)
 verdict = partial(verdict_of, FAMILY, item="custom operators")
 _EXPECTED = "what its schema and its fake function say"
-# The time limit, in cases. A compile of one call takes some tenths of a second, as no code is made.
+# The time limit, as a multiple of the limit of one case. To compile one call takes some tenths of a
+# second, as no code is generated.
 _COMPILES = 4
-# Text of a fault in a fake function or gradient -> functions that register it; and functions that
-# define an operator.
+# Text of a fault in a fake function or gradient -> the functions by which a patch registers such a
+# function. `_DEFINES` names the functions that define an operator.
 _REGISTERS = {
     re.compile(": (faketensor: |its fake function )"): {"register_fake", "impl_abstract"},
     re.compile(": its gradient "): {"register_autograd"},
@@ -92,8 +93,8 @@ def ask_custom_operators(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def judge_custom_operators(case: Case, patch: Patch, operators: Mapping[str, Answer]) -> Verdicts:
-    """PG541 for each operator with a fault, PG543 for each operator that has a fault with some
-    arguments only or no call that ran, and PG542 for the rest.
+    """Return PG541 for each operator with a fault, PG543 for each operator of which no call ran or
+    which has a fault with some arguments only, and one PG542 for all others.
     """
     sound = [
         name

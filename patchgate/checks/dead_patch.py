@@ -85,7 +85,7 @@ def ask_dead_patch(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def _rest(case: Case, unchanged: Sequence[str]) -> Verdicts:
-    """One verdict on the releases on which nothing changed, so that few workloads were measured."""
+    """One verdict on the releases where few workloads were measured because nothing changed."""
     if unchanged:
         actual = (
             f"the patch changes nothing on {', '.join(unchanged)}: only a few workloads were "
@@ -104,8 +104,8 @@ def _parts(context: CheckContext, case: Case, together: Answers) -> Verdicts:
 
 
 def judge_part(case: Case, part: Patch, alone: Answers, together: Answers) -> Verdict:
-    """PG811 for changes that the other calls undo, PG221 for a call that changes nothing. `alone`
-    has the answers to this call, and `together` the answers to all calls, by release.
+    """Return PG811 if other calls undo changes of this call, PG221 if this call changes nothing.
+    `alone` has the answers to this call, and `together` the answers to all calls, by release.
     """
     (call,) = part.claims.apply
     say = partial(verdict, case=case, fact=call, where=part.place, item="parts")
@@ -140,9 +140,9 @@ def judge_changes(
     again: Command,
     elsewhere: Sequence[str] = (),
 ) -> Verdict:
-    """PG221 if the answer for no release has a change; PG211 otherwise.
+    """Return PG211 if the patch changes something on a release or need change nothing, else PG221.
 
-    `again` repeats the run. `elsewhere` are releases that the run leaves out, and under whose
+    `again` repeats the run. `elsewhere` has releases that the run leaves out, but under whose faked
     versions the patch changes something.
     """
     expected = "a change of torch, of its settings or of the process"
@@ -197,7 +197,7 @@ def _dead(
     """PG221 with a possible reason: an installer that nothing calls, or a variable that nothing
     sets.
 
-    Without `again` it is always a note.
+    Without `again`, the verdict is always a note.
     """
     uncalled = uncalled_installers(patch.source) if not patch.claims.apply else {}
     place = f"{display_path(patch.path)}:{next(iter(uncalled.values()), 1)}"

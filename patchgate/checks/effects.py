@@ -162,8 +162,8 @@ def judge_effects(case: Case, patch: Patch, answer: Answer, where: str) -> Verdi
 
 
 def _leaks(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
-    """PG219 for each name that is changed outside the scope, for each other way to end the scope
-    that leaves names changed, and for an inner block that ends the outer block.
+    """Return PG219 for each name that is changed outside the scope, for each other end of the scope
+    after which names stay changed, and for an inner block that ends the outer block.
     """
     expected = f"unchanged outside `{patch.claims.scope}`"
     for name in answer.get("leaks", ()):
@@ -180,19 +180,19 @@ def _leaks(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
 def _second_run(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
     """PG206 if the patch wraps itself, or raises, when it is run again."""
     if answer["nested"]:
-        # Python imports a module only once, so only a call that the project repeats runs twice.
+        # Python imports a module only once, so a second run needs a call that the project repeats.
         again = answer["runs_again"]
         actual = (
             f"wraps itself: {', '.join(answer['nested'])} "
             f"({f'again: {again}' if again else 'nothing runs it twice'})"
         )
-        # Without a claim of how it is installed, the line that calls it again is the evidence.
+        # Without a manifest, `apply` is no claim: a line that calls it again must be the evidence.
         unclaimed = patch.manifest is None and again == ", ".join(patch.claims.apply)
         kind = Kind.REGRESSED if again and not unclaimed else Kind.NOTE
         yield verdict("PG206", kind, case, "second run", "applied once", actual, where)
     if answer["again"]:
-        # An operator, for example, can be defined only once. A patch that is installed again, for
-        # another model perhaps, must handle that.
+        # A second run may raise because an operator, for example, can be defined only once. A patch
+        # that a call installs must allow a second call, perhaps for another model.
         kind = Kind.REGRESSED if patch.claims.apply and patch.manifest else Kind.NOTE
         yield verdict(
             "PG206", kind, case, "second run", "applied once", f"raises {answer['again']}", where
@@ -209,7 +209,7 @@ def _targets(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
         yield verdict(
             "PG224", Kind.REGRESSED, case, f"of {name}", "calls the original", "calls itself", place
         )
-    # With a scope, an empty list says that nothing is replaced outside of it, which PG219 judges.
+    # With a scope, empty targets claim that nothing is replaced outside it, which PG219 judges.
     is_claim = targets is not None and (bool(targets) or not patch.claims.scope)
     outside = [name for name in changed if is_claim and name not in claimed]
     expected = f"only {', '.join(targets or ())}"
@@ -296,5 +296,5 @@ def _sets_a_constant(text: str) -> bool:
 
 
 def effect_place(patch: Patch, effect: Answer) -> str:
-    """The line of the patch that has an effect."""
+    """The file and line of the patch that cause an effect."""
     return f"{display_path(patch.path)}:{effect['line'] or 1}"

@@ -53,7 +53,7 @@ PG507 mathematically equal configurations agree less than without the patch
 verdict = partial(verdict_of, FAMILY)
 #: The difference between two forms on one side, as `differ_variants` of the probe gives it.
 Figures = Mapping[str, float]
-# Both forms of each pair are compiled, whole and in pieces.
+# The number of compiles: both forms of each pair are compiled, whole and in pieces.
 _COMPILES = 4
 
 
@@ -133,8 +133,8 @@ def _draws_more(before: Figures, after: Figures) -> bool:
 
 
 def _change_of_tokens(before: Figures, after: Figures) -> tuple[str, ...]:
-    """The number of tokens that depend on the form, without and with the patch; empty if it is
-    zero.
+    """A clause on the tokens that differ between the forms, with and without the patch; empty if
+    none differ with the patch.
     """
     if not after["changed_tokens"]:
         return ()

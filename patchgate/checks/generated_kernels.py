@@ -55,13 +55,13 @@ _MEMORY = "loads only written elements, inside its buffers, and stores one value
 
 
 def simulated_devices(run: Run) -> list[str]:
-    """The run's first simulated GPU, and at night every one."""
+    """The run's first simulated GPU; in a nightly run, all of its simulated GPUs."""
     devices = [device for device in run.devices if run.profile(device)["kind"] == "simulated"]
     return devices if run.nightly else devices[:1]
 
 
 def _devices(run: Run) -> list[str]:
-    """The simulated devices; without any, the real device, which does not report misused memory."""
+    """The simulated devices, else the real one: a real device does not report misused memory."""
     return simulated_devices(run) or [device for device in run.devices if device == REAL]
 
 
@@ -118,7 +118,7 @@ def _memory_alone(
     case = replace(case, device=device)
     ask = partial(outputs_of, context, case, "run", seeds=SEEDS[:1])
     metrics = interpreted_sides(context, case, ask, "differ")
-    if isinstance(metrics, Verdict):  # on the interpreter; parity judges the GPU's own run
+    if isinstance(metrics, Verdict):  # of the interpreter; parity judges the GPU's own run
         raise NothingToJudge(metrics.actual)
     sound = verdict("PG503", Kind.PASS, case, "memory", _MEMORY, "as without the patch")
     return [*judge_memory(case, metrics["memory"])] or [sound]
@@ -167,8 +167,8 @@ def _code(context: CheckContext, case: Case) -> ast.Module | None:
 
 
 def first_changed_line(unpatched: ast.Module, patched: ast.Module) -> str:
-    """A sentence on the first line of a patched Triton kernel that differs from the most similar
-    unpatched kernel; empty if no kernel differs.
+    """A sentence on the first changed line of a patched Triton kernel, compared with the most
+    similar unpatched kernel; empty if no kernel differs.
     """
     before, after = _kernels(unpatched), _kernels(patched)
     changed = {name: lines for name, lines in after.items() if lines not in before.values()}
@@ -190,7 +190,7 @@ def first_changed_line(unpatched: ast.Module, patched: ast.Module) -> str:
 
 
 def _kernels(module: ast.Module) -> dict[str, list[str]]:
-    """Name of each Triton kernel of a generated module -> the lines of its body."""
+    """Map the name of each Triton kernel in a generated module to the lines of its body."""
     found = {}
     for node in ast.walk(module):
         match node:
@@ -204,7 +204,7 @@ def _kernels(module: ast.Module) -> dict[str, list[str]]:
 
 
 def _with_line(verdict: Verdict, line: str) -> Verdict:
-    """The verdict; if it is red, with the line of the kernel."""
+    """Return the verdict, with the line of the kernel added if the verdict is red."""
     red = line and verdict.kind is Kind.REGRESSED
     return replace(verdict, actual=f"{verdict.actual}; {line}") if red else verdict
 

@@ -1,6 +1,6 @@
 """Does Dynamo capture the recorded graphs?
 
-Its codes PG400 to PG409 share one text for each kind: `framework/golden_verdicts.py`.
+The texts of the codes PG400 to PG409 are in `framework/golden_verdicts.py`, one for each kind.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CODES = fact_codes(FAMILY, noun="graph")
 
 @Check(axes=("torch", "device", "workload"), unchanged="few", seconds=0.1)
 def ask_graph(context: CheckContext, at: Instance) -> Verdicts:
-    """No verdict if the case did not compile: the kernels check reports that."""
+    """Raise NothingToJudge if the case did not compile: the kernels check reports that."""
     verdicts = list(fact_verdicts(context, FAMILY, at.case, partial(judge_facts, FAMILY)))
     if not verdicts:
         raise NothingToJudge("did not compile: judged by the kernels check")

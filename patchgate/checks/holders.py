@@ -73,9 +73,9 @@ def judge_holders(
     callers: Mapping[str, str],
     later: Collection[str] = (),
 ) -> Verdicts:
-    """PG801 and PG802 from the live process with the patch.
+    """PG801 for originals that the live process still holds, PG802 for uncallable replacements.
 
-    `callers` are the lines that called an original, by its name. `later` names the holders in
+    `callers` maps the name of an original to the line that called it. `later` names the holders in
     modules that a new interpreter loads only after the patch.
     """
     say = partial(verdict, item="holders")
@@ -101,7 +101,7 @@ def judge_holders(
 
 
 def _claimed(patch: Patch, answer: Answer) -> set[str]:
-    """The targets, and the names that they mean."""
+    """The claimed targets, and the names in torch for which they stand."""
     return {*(patch.claims.targets or ())}.union(*answer["claimed"].values())
 
 
@@ -126,8 +126,8 @@ def _assignment_line(source: str, name: str) -> int:
 
 
 def condition_place(patch: Patch) -> str:
-    """` at patch.py:41`: the innermost `if` around the replacement of a claimed target; "" if there
-    is no such `if`.
+    """The place, such as ` at patch.py:41`, of the innermost `if` around the replacement of a
+    claimed target; empty if there is no such `if`.
     """
     lines = [_assignment_line(patch.source, name) for name in patch.claims.targets or ()]
     try:

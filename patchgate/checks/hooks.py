@@ -103,8 +103,8 @@ def judge_hooks(
 def _lost_options(
     unpatched: Mapping[str, _Options], patched: Mapping[str, _Options]
 ) -> list[_Lost]:
-    """Each way to call torch.compile that loses options, the given options that do not apply, and
-    the values that apply in their place.
+    """List the ways to call torch.compile that lose options, each with the given options that do
+    not apply and the values that apply in their place.
     """
     lost: list[_Lost] = []
     for call, asked in unpatched.items():

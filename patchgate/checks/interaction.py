@@ -76,7 +76,7 @@ def _both_orders(
 
 
 def judge_places(case: Case, patch: Patch, other: Patch, orders: Orders) -> Verdicts:
-    """PG811 for changes of one patch that the other patch undoes, PG813 if either fails."""
+    """PG811 for changes of one patch that the other patch undoes, PG813 if either order fails."""
     failures = list(_failures(case, patch, other, orders))
     if failures:
         return failures
@@ -98,7 +98,7 @@ def judge_places(case: Case, patch: Patch, other: Patch, orders: Orders) -> Verd
 
 
 def judge_orders(case: Case, patch: Patch, other: Patch, orders: Orders) -> Verdicts:
-    """PG812 if a workload's facts depend on the order, PG813 if the workload fails in either."""
+    """PG812 if a workload's facts depend on the order, PG813 if it fails in either order."""
     failures = list(_failures(case, patch, other, orders))
     if failures:
         return failures

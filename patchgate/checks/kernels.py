@@ -1,6 +1,6 @@
 """Do lowering, fusion and the generated kernels give the recorded facts?
 
-Its codes PG300 to PG309 share one text for each kind: `framework/golden_verdicts.py`.
+The texts of the codes PG300 to PG309 are in `framework/golden_verdicts.py`, one for each kind.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def ask_late(context: CheckContext, at: Instance) -> Verdicts:
 def judge_late(
     patch: Patch, unpatched: Observation, patched: Observation, late: Observation
 ) -> Verdict:
-    """PG821 if the facts differ from the facts with the patch imported first."""
+    """PG821 if the facts of the late import differ from those with the patch imported first."""
     case, place = late.case, patch.place
     say = partial(verdict, case=case, fact=case.name, expected=_EXPECTED)
     if late.failure:

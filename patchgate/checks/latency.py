@@ -75,7 +75,7 @@ PG619 could not be timed
 """)
 verdict = partial(verdict_of, FAMILY)
 _CODES = {Kind.PASS: "PG613", Kind.AMBIGUOUS: "PG614"}
-# The limits without a budget in the manifest. A gain beyond them is a note.
+# The limits that hold if the manifest has no budget. A gain beyond them is a note.
 _BUDGETS = {
     # Wider than the resolution of paired timing in one look (docs/latency.md), so that equal code
     # stays within the limit.
@@ -85,9 +85,10 @@ _BUDGETS = {
     "peak_memory": Budget(low=0.0, high=COSTS["peak_memory"].limit),
 }
 _QUANTILES = ("p50", "p95", "p99")
-# Tuning runs dozens of candidates for each kernel before anything is timed.
+# The time limit with autotuning, as a multiple of the limit of one case: dozens of candidates run
+# for each kernel before anything is timed.
 _TUNING = 8
-# The wait, in cases, until the run's other cases leave the device.
+# The addition to this multiple for waiting until the run's other cases leave the device.
 _QUEUE = 4
 
 
@@ -99,7 +100,7 @@ class Timing:
     peak_memory: dict[str, int]  #: bytes by side
     first_call: dict[str, float]  #: seconds by side
     elapsed: tuple[Round, ...] = ()  #: on the CPU, microseconds of wall-clock time
-    warm_up: str = ""  #: whether times were steady before they were taken
+    warm_up: str = ""  #: says if times were steady before they were taken
     tuned: bool = False  #: True if the kernels were tuned, anew for each look
 
     @property
@@ -126,7 +127,7 @@ class Timing:
 
 
 def timed_devices(run: Run) -> list[str]:
-    """The run's real devices, and at night the CPU."""
+    """The run's real devices and, in a nightly run, its CPU."""
     real = [device for device in run.devices if run.profile(device)["kind"] == "real"]
     return [*real, *(device for device in run.devices if device == "cpu" and run.nightly)]
 
@@ -146,7 +147,7 @@ def ask_latency(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def _timing(context: CheckContext, at: Instance) -> Timing | Failure:
-    """Time the workload; take another look while the end of a budget lies within the interval."""
+    """Time the workload; take further looks, up to LOOKS, until the verdict is settled."""
     case, looks = at.case, list[Timing]()
     while len(looks) < LOOKS and not (looks and is_settled(context.patch, join(looks))):
         answer = _look(context, at, seed=len(looks))

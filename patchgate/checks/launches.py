@@ -32,7 +32,7 @@ from patchgate.checks.samples import changed_code
 FAMILY = "parity"
 # Modules that a generated kernel needs when it is launched: they choose its blocks and its grid.
 _LAUNCHING = "torch._inductor.runtime."
-# Inputs that are each compiled: the batch, one row and no rows.
+# The number of compiles: one each for the batch, for one row and for no rows.
 _COMPILES = 3
 
 

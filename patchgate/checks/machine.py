@@ -99,8 +99,8 @@ def sentinel_verdict(context: CheckContext, torch: str, device: str) -> Verdict:
 
 
 def preconditions(context: CheckContext, torch: str, device: str) -> list[Verdict]:
-    """The verdicts that end the judgement: the sentinel fails, a part of a required sandbox is
-    missing, or the patch does not run.
+    """The verdicts that keep a patch from being judged: the sentinel fails, a part of a required
+    sandbox is missing, or the patch does not run. Empty if there are none.
     """
     sentinel = sentinel_verdict(context, torch, device)
     if sentinel.kind is not Kind.PASS:
@@ -120,8 +120,8 @@ def preconditions(context: CheckContext, torch: str, device: str) -> list[Verdic
 
 
 def judge_sentinel(case: Case, answer: Answer) -> Verdict:
-    """PG903 if every known fact is exact, PG902 if one differs. If the sentinel failed, the code of
-    its failure.
+    """Return PG903 if every known fact is exact, PG902 if one differs, and the code of the failure
+    if the sentinel failed.
     """
     failure = failure_of(answer)
     if failure:
@@ -138,19 +138,20 @@ def judge_sentinel(case: Case, answer: Answer) -> Verdict:
 
 
 def _code_of(failure: Failure) -> str:
-    """Return the code of a failure without a patch: torch did not start, the machine is too small,
-    or the probe did not understand.
+    """Return the code of a failure without a patch: PG901 if torch did not start, PG905 if the
+    machine is too small, and PG902 if the probe did not understand torch.
     """
     is_import = failure.signature.startswith(("ImportError", "ModuleNotFoundError"))
-    # Here a file of torch lacks another file. If the probe lacks one, torch may have moved it.
+    # An import error raised in torch: a file of torch lacks another one. If the probe lacks a file,
+    # torch may have moved it.
     if failure.stage == "server" or (is_import and failure.raised_at):
         return "PG901"
     return "PG905" if fault_of(failure, None) is Fault.MACHINE else "PG902"
 
 
 def judge_sandbox(case: Case, answer: Answer, *, required: bool) -> list[Verdict]:
-    """PG908: a note if a part of the sandbox is missing. If all parts are `required`, the machine
-    is then unfit for a patch.
+    """Return PG908. If a part of the sandbox is missing, it is a note, but a failure of the machine
+    if all parts are `required`: the machine is then unfit for a patch.
     """
     if failure_of(answer):
         return []
@@ -179,7 +180,7 @@ def judge_contradicted(torch: str, question: str) -> Verdict:
 
 
 def judge_broken(item: str, expected: str, actual: str) -> Verdict:
-    """PG904: a step of ours ended without a verdict."""
+    """PG904: a step of patchgate ended without a verdict."""
     return verdict("PG904", Kind.INFRA, Case(torch=""), "", expected, actual, item=item)
 
 
@@ -197,8 +198,8 @@ def judge_unstarted(case: Case, reason: str) -> Verdict:
 
 
 def judge_edited(patch: str, file: str, *, is_red: bool) -> Verdict:
-    """PG907: a file was edited during the run, so the rest is not judged. If a verdict was red
-    before the edit, the run has its answer.
+    """PG907: a file was edited during the run, so the rest is not judged. `is_red` is true if a
+    verdict was red before the edit, so that the run has its answer.
     """
     edited = judge_unstarted(Case(torch="", patch=patch), f"{file} was edited during the run")
     advice = "Run the same command again, which judges the files as they are now."

@@ -61,7 +61,7 @@ def ask_new_interpreter(context: CheckContext, at: Instance) -> Verdicts:
 
 def judge_new_interpreter(case: Case, patch: Patch, applied: Answer, answer: Answer) -> Verdicts:
     """PG222, PG223 and PG215 from a run of the patch in a new interpreter; `applied` is the answer
-    of the server's child.
+    to its run in a child of the server.
     """
     failure, fact = failure_of(answer), "replaces the same"
     if failure:

@@ -70,7 +70,7 @@ PG535 as in eager mode
     Fix: Nothing to do.
 """)
 verdict = partial(verdict_of, FAMILY)
-# Findings of the probe other than numbers -> the code and the kind of the verdict.
+# Fault of a run, as the probe names it -> the code and the kind of the verdict.
 _FAULTS = {"raises": ("PG531", Kind.REGRESSED), "metadata": ("PG533", Kind.REGRESSED)}
 # An exception by which code may refuse special inputs and sizes. Python's own exceptions, as for a
 # missing name or key, are mistakes.
@@ -125,8 +125,8 @@ def ask_offers(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def judge_offer(case: Case, patch: Patch, offer: str, run: Answer, metrics: Answer) -> Verdicts:
-    """PG531, PG533 and PG534 for faults in the run; if the run has numbers, PG532, PG534 or PG535
-    for these.
+    """Return PG531, PG533 and PG534 for faults of the run. If the run has numbers, also return
+    PG532, PG534 or PG535 for the numbers.
     """
     say = partial(
         verdict, case=case, fact=offer, expected="as in eager mode", where=offer_place(patch, offer)

@@ -39,7 +39,7 @@ FAMILY = "parity"
 # The defaults of `largest_ulps` and `error_factor`. The error of a sound patch that rounds
 # differently varies: 1.12 times the unpatched error was seen in float32.
 _ULPS, _FACTOR = 8.0, 1.2
-# The factor for code that is not Inductor's and so rounds differently.
+# The default error factor for code that Inductor did not make, which rounds differently.
 _OWN_FACTOR = 2.0
 CODES = (
     *read_codes(f"""
@@ -102,8 +102,8 @@ PG518 not acted on here
     code_of_others(code="PG509"),
 )
 verdict = partial(verdict_of, FAMILY)
-# Kinds of settings whose change by a compile is a note: a package that is imported late may have
-# reasons for it. A changed state of torch is red.
+# If a compile changes settings of these kinds, it is a note: a package that is imported late may
+# have reasons for the change. A changed state of torch is red.
 _NOTED = ("config", "environment", "python")
 # How often the unpatched side is repeated on a GPU if the sides differ.
 _AGAIN = 3
@@ -124,12 +124,12 @@ _NO_COMPILER = (
     "['g++'",
     "['clang++'",
 )
-# Asks a question of one side, whose outputs go to a file.
+# A function that asks a question of one side, and has the outputs written to a file.
 AskSide = Callable[[Patch | None, str], Answer]
 
 
 def numeric_devices(run: Run) -> list[str]:
-    """The CPU and the run's real devices, which compute numbers."""
+    """The devices that compute numbers: the CPU and the run's real devices."""
     return ["cpu", *(device for device in run.devices if run.profile(device)["kind"] == "real")]
 
 
@@ -173,8 +173,8 @@ def ask_parity(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def with_own_rounding(patch: Patch) -> Patch:
-    """The patch with the class of numerics for code that is not Inductor's: a backend with kernels
-    of its own, or eager mode.
+    """Return the patch with claims on numerics that suit code which Inductor did not make: that of
+    a backend with kernels of its own, or of eager mode.
     """
     claims = patch.claims
     numerics = Numerics.CHANGES if claims.numerics is Numerics.CHANGES else Numerics.ROUNDING
@@ -185,8 +185,8 @@ def with_own_rounding(patch: Patch) -> Patch:
 
 
 def acted_on(context: CheckContext, case: Case, verdicts: list[Verdict]) -> list[Verdict]:
-    """The verdicts on numbers. If all passed because the patch does not act on the case, PG518
-    replaces them.
+    """Return the verdicts on numbers, or PG518 in their place if all of them passed and the patch
+    does not act on the case.
     """
     if any(each.kind is not Kind.PASS for each in verdicts) or context.acts_on(case):
         return verdicts
@@ -198,8 +198,8 @@ def acted_on(context: CheckContext, case: Case, verdicts: list[Verdict]) -> list
 
 
 def varies_by_itself(context: CheckContext, case: Case, folder: Path) -> bool:
-    """True if unpatched processes give different bits: libraries of a GPU choose algorithms by
-    addresses in memory.
+    """True if repeated unpatched processes give different bits. They may, since libraries of a GPU
+    choose algorithms by addresses in memory.
 
     The patched side is not repeated: if it alone varies, it is at fault.
     """
@@ -268,7 +268,7 @@ def outputs_of(
     seeds: Sequence[int] = SEEDS,
 ) -> Answer:
     """Write the outputs of a workload on a device to the file `path`. Some questions make other
-    forms of the workload, and write their outputs too.
+    forms of the workload, and write the outputs of these forms too.
     """
     workload = context.workload(case.workload)
     small = seeds is SEEDS and (context.run.nightly or "equivalence" in workload.checks)
@@ -326,7 +326,7 @@ def judge_numbers(case: Case, patch: Patch, metrics: Answer) -> list[Verdict]:
 
 
 def _bits(case: Case, patch: Patch, fact: str, metrics: Answer, where: str) -> Verdict:
-    """The verdict on the share of elements whose bits differ, by the claimed class of numerics."""
+    """Judge the share of elements whose bits differ against the claimed class of numerics."""
     claims = patch.claims
     nondeterministic = [side for side, repeats in metrics["repeats"].items() if not repeats]
     # If only the patched side varies, the patch is the cause. It may vary on purpose only if it

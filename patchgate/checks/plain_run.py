@@ -58,7 +58,7 @@ PG227 depends on the order of imports
     Fix: Import in the patch what it changes, and let it set only what it means to set.
 """)
 verdict = partial(verdict_of, FAMILY, item="plain run")
-# Words of the probe's error.
+# A part of the probe's error message.
 _NEEDS_DEVICE = "needs a real device"
 # The most workloads that are observed in search of one that the patch changes. Other checks use the
 # same observations.
@@ -161,8 +161,8 @@ def _missing(judged: Answer, plain: Answer) -> int:
 def differences(judged: Answer, plain: Answer, usual: int = 0) -> list[str]:
     """The differences between the results of the script and of the gate's own run.
 
-    The gate's run may compile more, for other values. So `usual` modules may be missing in the
-    script: as many are missing in a script without the patch.
+    The gate's run may compile more modules, for other values. `usual` is the number of modules that
+    a script without the patch lacks; the script with the patch may lack as many.
     """
     failure = failure_of(plain)
     if failure:
@@ -187,7 +187,7 @@ def _unseen_settings(applied: Answer, plain: Answer) -> list[str]:
 
 
 def _alone(sides: tuple[Answer, Answer], usual: int) -> list[str]:
-    """The differences between a script and the gate's run without the patch."""
+    """The differences between a script and the gate's run if both run without the patch."""
     failure = failure_of(sides[0])
     return [failure.signature] if failure else differences(*sides, usual)
 
@@ -205,8 +205,8 @@ def judge_plain_run(
     """PG225 if results differ between the gate's run and a script, but do not differ `without` the
     patch.
 
-    `unpatched`: the script with the patch gives the results of torch without it, so the difference
-    comes from the order of imports (PG227).
+    `unpatched` is true if the script with the patch gives the results of torch without it: the
+    difference then comes from the order of imports (PG227).
     """
     expected = f"the same code and outputs of {workload} as inside the gate"
     uncompared = _uncompared(case, workload, expected, *patched)

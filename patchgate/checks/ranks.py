@@ -20,7 +20,7 @@ from patchgate.checks.machine import judge_undeviced
 from patchgate.checks.parity import compared_sides, numeric_devices
 
 FAMILY = "parity"
-# Each mode is compiled once in each rank.
+# The number of compiles: each mode is compiled once in each rank.
 _COMPILES = 2
 
 

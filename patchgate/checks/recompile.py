@@ -106,11 +106,11 @@ def judge_recompiles(case: Case, patch: Patch, unpatched: Answer, patched: Answe
 def _more(
     unpatched: Mapping[str, Counts], patched: Mapping[str, Counts], way: str
 ) -> Iterator[tuple[str, ...]]:
-    """The code, the step, the expected and the actual count of each step that has more graphs or
-    more symbolic graphs with the patch. In the step STATE, fewer graphs count too.
+    """Yield the code, the step, and the expected and actual counts for each step that has more
+    graphs or more symbolic graphs with the patch; for the step STATE, also if it has fewer graphs.
     """
-    # A graph that the patch itself compiles or splits is compiled once more for another size or
-    # state.
+    # The number of graphs that the patch adds to the first call by a compile or a split of its own.
+    # Each of them is compiled once more for another size or state.
     own = max(0, patched[FIRST]["graphs"] - unpatched[FIRST]["graphs"])
     for step, counts in patched.items():
         allowed = unpatched[step]["graphs"] + (own if step in (SIZE, STATE) else 0)

@@ -89,7 +89,7 @@ PG515 samples of what the patch replaces were not judged
     Why: Only the workloads have judged the replacement, with few arguments.
     Fix: Read the reason. Samples need numpy (`pip install numpy`) and a C++ compiler.
 """)
-#: The names that the probe gives to the samples of a pass, and of code that orders kernels.
+#: The probe's names for the samples of a pass, and for the samples of code that orders kernels.
 PROGRAMS, KERNEL_PROGRAMS = "small programs", "small programs of kernels"
 _FORM = "Give results the dtype and shape that they have without the patch."
 _PROGRAM = (
@@ -117,13 +117,13 @@ _SHARE = (
     "Compile a loop that is shown with `torch.compile`: a thread is started for as much work as all"
     " iterations have together, also those of the loops inside."
 )
-# Programs -> the next step.
+# Name of a group of programs -> the next step to advise.
 _OF_PROGRAMS = {
     PROGRAMS: _PROGRAM,
     KERNEL_PROGRAMS: _ORDER,
     "small programs that compile": _COMPILES_ITSELF,
 }
-# Words of a difference -> the next step, where the next step of the code does not fit.
+# Pattern in the text of a difference -> the next step, if that of the verdict's code does not fit.
 _NEXT = {
     "two different devices": (
         "Make every tensor on the device of the arguments: `torch.arange(n, device=x.device)`."
@@ -152,7 +152,7 @@ _NEXT = {
         "Look for an intermediate that overflows, or a division by zero, that the original has not."
     ),
 }
-# The words in a sample's text for the way it was run.
+# The end of a sample's name, which says how the sample was run.
 _RUN = re.compile(", (in eager mode|on the simulated GPU)$")
 verdict = partial(verdict_of, FAMILY, item="samples")
 # Names of operators of torch, or of functions of Inductor that handle them.
@@ -169,19 +169,19 @@ _PASS = re.compile(
     r"^torch\._inductor\.(?:fx_passes\.|pattern_matcher\.|config\.\w+_custom_\w*pass|config\.\w+_passes)"
 )
 # Functions and options that decide which values a backward gets from its forward, and how random
-# numbers are drawn in it.
+# numbers are drawn in the backward.
 _JOINT = re.compile(
     r"^torch\.(?:_functorch\.(?:partitioners|config|_aot_autograd|_activation_checkpointing)\."
     r"|_inductor\.(?:inductor_prims\.|config\.fallback_random|compile_fx\.\w*(?:joint|partition))"
     r"|_prims\.rng_prims\.)"
 )
-# Functions that order, fuse and allocate kernels, or write the code that calls kernels. They are
-# all functions that make code and have no other samples.
+# Functions that order, fuse and allocate kernels, or write the code that calls kernels: all
+# functions that generate code and have no other samples.
 _KERNELS = re.compile(
     r"^torch\.(?:utils\._sympy\.[^\[]+|_inductor\.(?!(?:config|custom_graph_pass|codecache|fx_passes"
     r"|decomposition|lowering|kernel|pattern_matcher)\b)(?:codegen\..*|\w+\.[^\[]+))$"
 )
-# Functions that make the keys of caches, and the option that leaves other options out of keys.
+# Functions that make cache keys, and the option that excludes other options from the keys.
 _KEYS = re.compile(
     r"^torch\.(?:_inductor\.codecache\.|_functorch\._aot_autograd\.autograd_cache\."
     r"|_inductor\.config\._cache_config_ignore_prefix$)"
@@ -193,8 +193,8 @@ _TRAINING = re.compile(
     r"|nn\.modules\.module\.Module|distributed\.algorithms\._checkpoint|multiprocessing\.reductions"
     r"|_dynamo\.eval_frame\.OptimizedModule)\."
 )
-# Functions that act while code is compiled, before Inductor, and entries of their tables for
-# operators of torch. Entries of registries to which a project adds its own are left out.
+# Functions that act during a compile before Inductor, and the entries for torch's operators in
+# their tables. Entries of registries to which a project adds its own are left out.
 _COMPILER = re.compile(
     r"^torch\.(?:_dynamo(?!\.config$)|_functorch|_guards|_subclasses|_higher_order_ops|_export"
     r"|export|_library|_ops|_prims_common|_meta_registrations|fx"
@@ -205,8 +205,8 @@ _COMPILER = re.compile(
 _NO_OPERATOR = re.compile(
     r"^torch\.(?:compile|load|save|set_\w+|get_\w+|manual_seed|no_grad|is_\w+|_\w+|library|ops)$"
 )
-# The time limit, in cases: groups of samples are compiled forward and backward, and halved if one
-# raises.
+# The time limit, as a multiple of the limit of one case: groups of samples are compiled forward and
+# backward, and a group is halved if one of its samples raises.
 _COMPILES = 12
 _SHOWN = 3
 
@@ -243,14 +243,14 @@ def ask_samples(context: CheckContext, at: Instance) -> Iterable[Verdict]:
 
 
 def sampled(context: CheckContext, torch: str) -> Answer:
-    """The answers `unpatched`, `patched` and `compared` on the samples of the replaced operators;
-    they are asked once a run.
+    """Return the answers `unpatched`, `patched` and `compared` for the samples of the replaced
+    operators. The questions are asked once a run.
     """
     return context.once_a_run(f"samples {torch}", partial(_run_samples, context, torch))
 
 
 def _run_samples(context: CheckContext, torch: str) -> Answer:
-    """The three answers. An answer is empty if a previous answer makes it needless."""
+    """Return the answers of `sampled`. An answer is empty if an earlier one makes it needless."""
     names = sampled_names(context.apply(torch))
     answers: Answer = {"unpatched": {}, "patched": {}, "compared": {}}
     with TemporaryDirectory() as folder:
@@ -278,8 +278,8 @@ def _run_samples(context: CheckContext, torch: str) -> Answer:
         )
         failed = failure_of(answers["patched"])
         if failed:
-            # If the time limit ends the patched run, the patch is at fault only if the same work
-            # ends in half the time without it.
+            # If the patched run exceeds the time limit, the patch is at fault only if the same work
+            # finishes in half of that time without the patch.
             is_late = failed.cause is Cause.HUNG
             most = {"as_patched": True, "offers": [], "compiles": _COMPILES // 2}
             first = again(**(most if is_late else {"only": [], "only_simulated": []}))
@@ -317,7 +317,7 @@ def _simulated(context: CheckContext) -> dict[str, Any] | None:
 
 
 def _mentions(patch: Patch) -> list[str]:
-    """Functions that the text of the patch names; none if the text is not Python."""
+    """The functions that the patch's source mentions; none if the source is not Python."""
     try:
         return mentioned_operators(parse(patch.source))
     except Unreadable:
@@ -327,8 +327,8 @@ def _mentions(patch: Patch) -> list[str]:
 def _write_program(
     context: CheckContext, torch: str, differing: Sequence[Mapping[str, Any]]
 ) -> str:
-    """Write a program that differs to a file, and return the file's path; empty if no program
-    differs. The program needs only torch and the patch.
+    """Write to a file one program whose results differ, and return the file's path; empty if there
+    is no such program. The program needs only torch and the patch.
     """
     body = next((each["program"] for each in differing if each.get("program")), "")
     if not body:
@@ -355,15 +355,15 @@ print(torch.compile(call)(given()))
 
 
 def changed_code(applied: Answer) -> tuple[str, ...]:
-    """The names of torch whose objects the patch replaces, or whose code it edits in place."""
+    """The names in torch whose objects the patch replaces, or whose code it edits in place."""
     return *applied.get("changed", ()), *applied.get("edited", ())
 
 
 def sampled_names(applied: Answer) -> dict[str, list[str]]:
-    """The names for which samples are made. `names` has all changed names for which there are
+    """Return lists of the names for which samples are made. `names` has all changed names that have
     samples, such as operators, functions that handle operators, and options that hold a pass.
-    `offers` has backends and passes that the patch offers and nothing calls by itself. Each other
-    list is a part of `names`.
+    `offers` has the backends and passes that the patch offers but that are not called by default.
+    Each other list is a part of `names`.
     """
     options = (
         effect["name"] for effect in applied.get("effects", ()) if effect["kind"] == "config"
@@ -412,8 +412,8 @@ def judge_samples(
     metrics: Mapping[str, Any],
     program: str = "",
 ) -> list[Verdict]:
-    """PG512 and PG513 for samples that differ, or PG514. Numbers may differ if the patch claims to
-    change them. Samples of what the patch offers get PG532 and PG531.
+    """Return PG512 and PG513 for samples that differ, else PG514. Numbers may differ if the patch
+    claims to change them. Samples of what the patch offers get PG532 and PG531 instead.
     """
     ran = ", ".join(sorted({operator for known in operators.values() for operator in known}))
     place = assignment_place(patch, next(name for name, known in operators.items() if known))
@@ -470,7 +470,7 @@ def _is_no_approximation(sample: Mapping[str, Any], is_pass: bool) -> bool:
     return bool(sample.get("is_missing") or sample.get("is_shared") or is_gross)
 
 
-# A count that grew -> the code of the check that judges it in workloads, and its name.
+# Count that grew -> the code for the same growth in workloads, and the noun of the count.
 _GROWN = {
     "graphs": ("PG411", " graphs compiled"),
     "breaks": ("PG422", " graph breaks"),
@@ -551,7 +551,7 @@ def _red(
 
 
 def _advice(sample: Mapping[str, Any], of_programs: str | None) -> str | None:
-    """The next step for a sample that differs; None if the next step of the code fits."""
+    """The next step for a sample that differs; None if that of the verdict's code fits."""
     if sample["offer"]:
         return None
     if sample.get("is_form"):

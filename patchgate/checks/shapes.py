@@ -45,8 +45,8 @@ PG423 stops compiling as sizes change
     Fix: Find why each size is compiled separately: a size that becomes a constant, a frame that is
     skipped.
 """)
-# The first figure that grew decides the code, because a broken graph also compiles more often, and
-# code that stops compiling has compiled before.
+# The first figure of this table that grew decides the code, because a broken graph also compiles
+# more often, and code that stops compiling has compiled before.
 _WORSE = (
     ("PG423", ("shapes.eager.", "shapes.limit.")),
     ("PG422", ("shapes.breaks.",)),
@@ -66,8 +66,8 @@ def ask_shapes(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def judge_shapes(compared: Compared) -> Verdicts:
-    """One verdict for each way of compiling that got worse, in place of verdicts on all its facts
-    that changed. All other verdicts are those of the golden file.
+    """Return one verdict for each way of compiling that got worse, in place of one for each of its
+    changed facts. All other verdicts are those of the comparison with the golden file.
     """
     before, after = compared.unpatched.facts, compared.patched.facts
     worse = _worse(before, after)
@@ -87,7 +87,7 @@ def _mode(fact: str) -> str:
 
 
 def _worse(before: Facts, after: Facts) -> dict[str, str]:
-    """Way of compiling -> the code of the figure that grew."""
+    """Map each way of compiling that got worse to the code of the figure that grew."""
     grown: dict[str, str] = {}
     for code, prefixes in _WORSE:
         for fact in after:

@@ -72,7 +72,7 @@ def judge_stubs(case: Case, patch: Patch, answers: Sequence[Answer]) -> list[Ver
         file, _, line = own[names[0]].rpartition(":")
         place = f"{display_path(file)}:{line}"
         found = verdict("PG230", Kind.ASSUMED, case, "", "a module", actual, place, item=project)
-        # Another module of the project cannot be imported here: no package would help.
+        # If modules of this project cannot be imported here, no package would help.
         own_project = any(name.partition(".")[0] == project for name in patch.stand_ins)
         verdicts.append(found if own_project else replace(found, commands=installing([project])))
     others = f"{len(uses)} names used by other files" if uses else "no name used"
@@ -84,8 +84,8 @@ def judge_stubs(case: Case, patch: Patch, answers: Sequence[Answer]) -> list[Ver
 
 
 def _reasons(patch: Patch, project: str) -> str:
-    """The modules of a project that cannot be imported here, and the reasons; of all projects if
-    `project` is empty.
+    """The modules that cannot be imported here, with the reasons: those of `project`, or of all
+    projects if it is empty.
     """
     found = [
         f"{name}: {why}"

@@ -214,8 +214,8 @@ def _unmeasured(symptom: Symptom, unpatched: Observation, value: FactValue | Non
 
 
 def _both(fact: str, unpatched: Facts, patched: Facts) -> str:
-    """The values of a fact on both sides; for a fact `.max`, also the list of which it is the
-    maximum.
+    """The values of a fact on both sides; for a fact `NAME.max`, also those of the list `NAME`,
+    whose maximum it is.
     """
     names = [fact, fact.removesuffix(".max")] if fact.endswith(".max") else [fact]
     sides = [(name, unpatched.get(name), patched.get(name)) for name in names]

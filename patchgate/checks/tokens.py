@@ -42,16 +42,17 @@ PG510 sampled tokens change
 """)
 verdict = partial(verdict_of, FAMILY)
 Counts = Mapping[str, int]
-# Probabilities are given for a text of this length and for a text of the sampled length.
+# Probabilities are given for a text of so many tokens and for a text of the sampled length.
 _LONG = 1000
-# The tokens after each prompt, and the time limit in cases. Triton's interpreter takes two seconds
-# for each token, so it gets the time of one case for each minute that it may take.
+# In Triton's interpreter: the number of tokens after each prompt, and the time limit as a multiple
+# of the limit of one case. The interpreter takes two seconds for each token, so it gets the time of
+# one case for each minute that it may take.
 _TOKENS = 64
 _MINUTES = 8
 
 
 def _devices(run: Run) -> list[str]:
-    """Devices that compute numbers; at night also the first simulated device."""
+    """The devices that compute numbers and, in a nightly run, the first simulated device."""
     return [*numeric_devices(run), *(simulated_devices(run)[:1] if run.nightly else [])]
 
 
@@ -83,7 +84,7 @@ def _sample(
 
 
 def _is_same_code(context: CheckContext, case: Case) -> bool:
-    """True if both sides generate the same code for the decoder. No token is sampled for that."""
+    """True if the compiled decoder has the same code on both sides. No token is sampled."""
     with TemporaryDirectory() as folder:
         codes = [
             _sample(context, case, patch, str(Path(folder, "tokens")), tokens=0).get("code")
@@ -112,8 +113,8 @@ def judge_tokens(case: Case, patch: Patch, by_mode: Mapping[str, Counts]) -> Ver
 
 
 def flips_within(tokens: int, counts: Counts) -> tuple[float, float, float]:
-    """The probability that a text of so many tokens changes, and its interval. Every token is taken
-    to change with the same probability.
+    """Return the probability that a text of `tokens` tokens changes, and the ends of its interval.
+    Every token is assumed to change with the same probability.
     """
     low, high = share_interval(counts["changed_sequences"], counts["drawn_alike"])
     share = counts["changed_sequences"] / counts["drawn_alike"]
@@ -122,7 +123,7 @@ def flips_within(tokens: int, counts: Counts) -> tuple[float, float, float]:
 
 
 def _changes(counts: Counts) -> str:
-    """The changes with Wilson's interval, so that few changes are not taken for none."""
+    """A clause on the changes, with Wilson's interval, so that few changes are not read as none."""
     low, high = share_interval(counts["changed_sequences"], counts["sequences"])
     return (
         f"{counts['changed_tokens'] / counts['tokens']:.1%} of {counts['tokens']} tokens change, "

@@ -110,7 +110,7 @@ def versions_around(torch: str) -> tuple[str, ...]:
     parsed = Version(torch)
     major, minor, micro = parsed.major, parsed.minor, parsed.micro
     release = f"{major}.{minor}.{micro}"
-    # The minor release before an x.0 is unknown. Other minor releases often have one patch release.
+    # The minor release before x.0 is unknown. Any other minor release may have one patch release.
     before = (f"{major}.{minor - 1}.0", f"{major}.{minor - 1}.1") if minor else ()
     return (
         release,
@@ -172,7 +172,7 @@ def judge_versions(
         return
     expected = f"applies exactly on {patch.claims.applies_to}"
     if not any(applied.values()) and not patch.claims.targets:
-        # A module of functions that others call does not show on which versions it applies.
+        # A module that only offers functions does not show on which versions it applies.
         actual = "not visible: the patch changes nothing when it is run"
         yield say("PG211", Kind.NOTE, case, "", expected, actual)
         return
@@ -202,7 +202,7 @@ def _against_claim(case: Case, patch: Patch, applied: Mapping[str, bool], where:
     expected = f"applies exactly on {patch.claims.applies_to}"
     extra = [version for version, did in applied.items() if did and not patch.is_claimed(version)]
     lacking = [version for version, did in applied.items() if not did and patch.is_claimed(version)]
-    # Builds before a claimed release: PEP 440 leaves them out of `>=2.11`, but few authors intend
+    # Pre-releases of a claimed release: PEP 440 leaves them out of `>=2.11`, but few authors intend
     # that.
     early = [
         v for v in extra if Version(v).is_prerelease and patch.is_claimed(Version(v).base_version)
@@ -226,10 +226,10 @@ def _against_claim(case: Case, patch: Patch, applied: Mapping[str, bool], where:
 
 
 def _applied(patch: Patch, answers: Answers) -> dict[str, bool]:
-    """Version -> True if the patch applied, which means that it replaced names. If a patch without
-    targets replaces no name under any version, other effects count.
+    """Map each version to True if the patch applied, which means that it replaced names.
 
-    Such effects are operators that it defines, and settings.
+    If a patch without targets replaces no name under any version, operators that it defines and
+    settings that it changes count instead.
     """
     replaced = {version: bool(replaced_names(patch, answer)) for version, answer in answers.items()}
     if patch.claims.targets or any(replaced.values()):
@@ -246,7 +246,7 @@ def judge_support(
 ) -> Verdicts:
     """PG220 if the patch applies on no supported release.
 
-    `stated` are the project's words about its releases; empty if the matrix decides.
+    `stated` is the project's text about its releases; it is empty if the matrix decides.
     """
     say, expected = (
         partial(verdict, item="support"),

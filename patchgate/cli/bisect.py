@@ -1,4 +1,4 @@
-"""`patchgate bisect` and `patchgate ask`: a search, and one question of it.
+"""`patchgate bisect` searches for a change; `patchgate ask` answers one question of a search.
 
 `ask` ends with the exit codes of `git bisect run`: 0 and 1 for the answer, 125 for "cannot tell",
 and 128, which ends the search, if the question itself is wrong.
@@ -95,7 +95,7 @@ def _bisection(
     ),
     folder: Path = option(default=".patchgate/bisect"),
 ) -> Bisection:
-    """The search that the options of both commands ask for. Raises UsageError."""
+    """Return the search that the shared options ask for. Raises UsageError."""
     texts = dict(zip(QuestionKind, (fact, metric, code, has), strict=True))
     question = _question(texts, patch, symptom)
     if question.kind in NEED_PATCH and patch is None:

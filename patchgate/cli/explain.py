@@ -30,7 +30,7 @@ def explain(
             click.echo(f"{known.code}  {known.title}")
         return
     if code.upper() not in codes:
-        # A code is a number: one that is spelled nearly like it has nothing to do with it.
+        # Codes are numbers: a code with a similar spelling has an unrelated meaning.
         number = f"PG{''.join(filter(str.isdecimal, code))}"
         meant = tuple(known for known in codes if number.startswith(known))
         command = Command(name="explain", arguments=meant)

@@ -139,7 +139,7 @@ def gate(
         ]
 
     judge = _judging(Path(folder), workers, form, verbose=verbose)
-    # This run never shows results of an earlier run in its folder, however it ends.
+    # However this run ends, its folder never shows results of an earlier run.
     with results_folder(Path(folder), "--folder"), temporary_files_below():
         if watch:
             sys.exit(_watch(plan, judge, Path(folder), form))
@@ -169,8 +169,8 @@ def demo(context: click.Context, *, rows: Rows) -> None:
 
 
 def _watch(plan: Plan, judge: Judge, folder: Path, form: str) -> int:
-    """Show each judgement and the change by the last edit, and say that the next edit is waited
-    for. Return the last exit code.
+    """Show each judgement and the change that the last edit made, and announce the wait for the
+    next edit. Return the last exit code.
     """
     before, code = None, 0
     for judged, files in judge_after_edits(plan, judge, show_usage_error):
@@ -200,7 +200,7 @@ def _progress(
 
 
 def _judging(folder: Path, workers: int, form: str, *, verbose: bool) -> Judge:
-    """A function that judges runs one after the other, and shows the progress of each."""
+    """Return a function that judges runs one after the other and shows their progress."""
     return partial(
         judge_runs,
         folder=folder,

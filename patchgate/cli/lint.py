@@ -1,7 +1,7 @@
-"""`patchgate lint` and `patchgate usage`: does a patch bind on the torch releases, and which names
-does it use?
+"""`patchgate lint` checks that a patch fits the torch releases; `patchgate usage` lists the private
+names of torch that it uses.
 
-Rare imports are made at their place: half of the second that a run takes is Python's own start.
+Rare imports are inside functions: a run takes a second, half of which is Python's own start.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The command `patchgate`: its subcommands, and what a user reads when one of them ends early."""
+"""The command `patchgate`: its subcommands, and the messages when one of them ends early."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ def main() -> NoReturn:
 
 
 def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
-    """Run a command and exit: bad input is a message and exit code 2; a fault of ours or of the
-    machine is 4.
+    """Run a command and exit: with a message and code 2 for bad input, with code 4 for a fault of
+    patchgate or of the machine.
 
-    There is never a traceback, and never the 1 that means red.
+    An error never prints a traceback, and never exits with 1, which means red.
     """
     for number in _SIGNALS:
         if (
             signal.getsignal(number) != signal.SIG_IGN
-        ):  # as nohup, and a shell in the background, leave it
+        ):  # nohup and background shells ignore signals: keep that
             signal.signal(number, _stop)
     _open_streams()
     if is_github():
@@ -81,7 +81,7 @@ def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
             show_failure(error)
         sys.exit(MACHINE)
     finally:
-        for number in _SIGNALS:  # all is said; what is left is to end what was started
+        for number in _SIGNALS:  # the result is printed; only clean-up is left
             signal.signal(number, lambda *_: None)
     sys.exit(0)
 
@@ -89,14 +89,14 @@ def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
 def _reader_has_gone(ended: BaseException, output: TextIO) -> bool:
     """True if a command ended because no process reads its output any more, as with `| head -1`.
 
-    Click then replaces standard output and exits with 1; Rich exits with 1 alone.
+    Click then replaces standard output and exits with 1; Rich only exits with 1.
     """
     if sys.stdout is output and not any(
         isinstance(each, BrokenPipeError) for each in (ended, ended.__context__)
     ):
         return False
     with open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), 1)  # Python writes what is left when it ends
+        os.dup2(nowhere.fileno(), 1)  # Python writes the rest of the output when it ends
     return True
 
 
@@ -126,7 +126,7 @@ def _distrust_working_folder() -> None:
         raise UsageError(
             "the working folder is not there any more", where=os.environ.get("PWD", "."), next="cd"
         ) from None
-    if str(PACKAGE.parent) == os.getcwd():  # ours, and perhaps not installed
+    if str(PACKAGE.parent) == os.getcwd():  # our own checkout, perhaps not installed
         os.environ["PYTHONPATH"] = os.pathsep.join(
             filter(None, (os.getcwd(), os.environ.get("PYTHONPATH")))
         )
@@ -146,15 +146,15 @@ def bad_input(error: Exception) -> UsageError | None:
     # Before Python 3.13, pathlib raises this for a link to itself.
     if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop"):
         return UsageError("a link to itself", got=str(error), next="another path")
-    sqlite3 = sys.modules.get("sqlite3")  # no command imports it only to ask this
+    sqlite3 = sys.modules.get("sqlite3")  # not imported just for this question
     if sqlite3 is not None and isinstance(error, sqlite3.DatabaseError):
         return UsageError(f"a damaged history: {error}", next="another --folder")
     return None
 
 
 def _stop(number: int, frame: object) -> NoReturn:
-    """End a command as Ctrl-C does if a job of CI is stopped: verdicts are kept, and no process is
-    left behind.
+    """End a command as Ctrl-C does, also when CI stops its job: verdicts are kept, and no process
+    is left behind.
     """
     # A second signal of CI changes nothing; a second Ctrl-C ends at once.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -184,7 +184,7 @@ def _show_wrong_option(error: click.ClickException) -> None:
 
 
 def show_failure(error: BaseException) -> None:
-    """Say what went wrong if the user is not to blame; the traceback goes into a file."""
+    """Print a failure that the user did not cause; the traceback goes into a file."""
     if isinstance(error, KeyboardInterrupt):
         click.echo(f"ended by {error or 'SIGINT'}: results so far are kept", err=True)
         return
@@ -211,7 +211,7 @@ _GROUPS = {
     "Set up": ("doctor", "comment", "index"),
 }
 _NAMES = [name for names in _GROUPS.values() for name in names]
-# Command -> `module:function` in this package, for functions with another name or place.
+# Command -> `module:function` in this package, where names of module or function differ.
 _ELSEWHERE = {
     "ask": "bisect:ask",
     "comment": "report:comment",

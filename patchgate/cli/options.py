@@ -1,7 +1,7 @@
 """Options that several commands have: the releases of torch, the number of processes, and the
 folder of the results.
 
-Before anything runs on a given interpreter, it must report the torch version of its label.
+A given interpreter must report the torch version in its label before anything runs on it.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def cases_at_once(memory: int = 2) -> int:
         cores = min(cores, int(quota) / int(period))
     with contextlib.suppress(OSError, ValueError):
         room = min(room, int((_CONTAINER / "memory.max").read_text(encoding="ascii")))
-    # This number was tried, also on one GPU, whose memory the cases share.
+    # This number of cases was tried, also on one GPU, whose memory the cases share.
     return max(2, min(16, int(min(cores, room / (memory << 30)))))
 
 

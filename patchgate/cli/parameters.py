@@ -17,8 +17,8 @@ Parameter = Callable[[str, Any], Callable[[Any], Any]]
 def options(
     function: Callable[..., Any], of: Callable[..., Any] | None = None
 ) -> Callable[..., Any]:
-    """Add to the function the parameters of click that it declares, or that the function `of`
-    declares: by a default, `strict: bool = option()`, or by an `Annotated` type, `rows: Rows`.
+    """Add click parameters to `function` as it, or the function `of`, declares them: by a default,
+    `strict: bool = option()`, or by an `Annotated` type, `rows: Rows`.
     """
     said = of or function
     for name, hint in reversed(get_type_hints(said, include_extras=True).items()):
@@ -37,7 +37,7 @@ def option(*names: str, **how: Any) -> Any:
     def of(name: str, kind: Any) -> Callable[[Any], Any]:
         flags = names or (f"--{name.replace('_', '-')}",)
         shown = {"show_default": "default" in how, "multiple": get_origin(kind) is tuple}
-        if kind is bool:  # False would let any other option be given without its value
+        if kind is bool:  # `False` would let other options lack their values
             shown["is_flag"] = True
         return click.option(*flags, name, **{**shown, **_typed(kind, how)})
 

@@ -1,8 +1,8 @@
-"""`patchgate parts`: a file that installs several gated patches, or by several calls, judged patch
-by patch.
+"""`patchgate parts`: judge each part of a file that installs several patches, by conditions or by
+several calls.
 
-Each part is judged alone, with all others as `--with`, and in both orders with each of them; then
-the whole file.
+Each part is judged alone, with all other parts as `--with`, and in both orders with each other
+part; then the whole file is judged.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def parts(
     click.echo(f"\nall of {display_path(source)}")
     codes["all together"] = _gate([str(patch), *options], folder / "all")
     click.echo("\n" + "\n".join(f"{name:40} exit code {code}" for name, code in codes.items()))
-    # Red counts before trouble with the machine, and this trouble before nothing judged.
+    # The first of these: red, usage, trouble with the machine, nothing judged.
     sys.exit(next((code for code in (1, 2, 4, 3) if code in codes.values()), max(codes.values())))
 
 

@@ -14,13 +14,13 @@ from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import PACKAGE, display_path
 
-# The text of a patch, which the probe runs like any other patch. It is a text of the probe, where
-# torch may be named.
+# The template of the Python file, which the probe runs like any other patch. It lies in the probe's
+# folder, where files may name torch.
 _TEMPLATE = PACKAGE / "probe" / "patch" / "diff_patch.txt"
 
 
 def write_patch(diff: Path, applies_to: str | None) -> Path:
-    """The Python file that replaces `diff`; it exists until this process ends.
+    """Write the Python file that replaces `diff`, and return its path. It is deleted at exit.
 
     Raises UsageError for a bad diff.
     """
@@ -38,7 +38,7 @@ def write_patch(diff: Path, applies_to: str | None) -> Path:
 
 
 def parse_hunks(text: str, where: str) -> dict[str, list[tuple[int, list[str], list[str], int]]]:
-    """File -> (line, old lines, new lines, line in the diff) for each of its hunks.
+    """File -> a list with (line, old lines, new lines, line in the diff) for each of its hunks.
 
     Raises UsageError for a diff that contradicts itself.
     """
@@ -52,7 +52,7 @@ def parse_hunks(text: str, where: str) -> dict[str, list[tuple[int, list[str], l
 
     try:
         parsed = PatchSet(text)
-    except (UnidiffParseError, ValueError) as error:  # thousands of digits
+    except (UnidiffParseError, ValueError) as error:  # ValueError: a number with too many digits
         raise wrong("not a diff", str(error)[:200]) from None
     hunks = {}
     for file in parsed:

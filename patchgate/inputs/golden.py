@@ -28,7 +28,7 @@ from patchgate.model.records import Case, Expectation, Facts, FactValue, Observa
 from patchgate.model.versions import ReleaseRange, Value, in_order, parse_range
 
 SCHEMA = 1
-# The fact of a patch in the file of accepted patches; it may end with a workload and a device.
+# The name of a fact in the file of accepted patches; a workload and a device may follow.
 _ACCEPTED = "accepted"
 # An error shows at most this many characters of a line.
 _SHOWN = 200
@@ -166,8 +166,8 @@ def _at(section: Section, torch: str) -> Facts:
 
 
 def release_for(golden: GoldenFile, torch: str) -> str:
-    """The release whose record a torch is compared with: the release of the torch itself, or, for a
-    pre-release build that is newer than all recorded releases, the newest recorded release.
+    """Return the release whose record `torch` is compared with. It is `torch` itself, or the
+    newest recorded release if `torch` is a pre-release that is newer than all recorded releases.
     """
     version = Version(torch)
     ends = [
@@ -187,8 +187,8 @@ def accepted_path(folder: Path) -> Path:
 
 
 def load_accepted(folder: Path) -> GoldenFile:
-    """The patches whose facts were accepted. Each patch has one fact whose ranges are the releases;
-    if only some workloads were accepted, a fact for each workload on a device.
+    """The patches whose facts were accepted. A patch has one fact, whose ranges are the releases;
+    if only some workloads were accepted, it has such a fact for each workload on a device.
     """
     return read_golden(accepted_path(folder), "accepted patches", "each release")
 
@@ -209,8 +209,8 @@ def _accepted_name(workload: str, device: str) -> str:
 
 
 def recorded_as(observations: Iterable[Observation], patch: str, folder: Path) -> str | None:
-    """The id of another patch whose record equals the observations of `patch`, if no facts of
-    `patch` are accepted.
+    """Return the id of another patch whose record equals the observations of `patch`; None if there
+    is no such patch, or if facts of `patch` are accepted.
     """
     accepted = load_accepted(folder).sections
     others, same = {*accepted} - {patch}, set[str]()
@@ -253,7 +253,7 @@ def with_accepted(
 
 
 def expectation(golden: GoldenFile, case: Case) -> Expectation:
-    """The record of a case: the unpatched facts, overridden by the patch's differences."""
+    """The recorded facts of a case: the unpatched facts, updated by the patch's differences."""
     facts = _at(golden.sections.get(UNPATCHED, {}), case.torch)
     recorded = bool(facts)
     own = _at(golden.sections.get(case.patch, {}), case.torch) if case.patch else {}
@@ -268,7 +268,7 @@ def expectation(golden: GoldenFile, case: Case) -> Expectation:
 def fold(
     golden: GoldenFile, observations: Iterable[Observation], releases: Sequence[str]
 ) -> GoldenFile:
-    """`golden` updated by the observations. Cases that were not observed keep every entry."""
+    """Return `golden`, updated by the observations. Cases without observations do not change."""
     observed = list(observations)
     folded = GoldenFile(
         golden.workload, golden.device, {k: dict(v) for k, v in golden.sections.items()}
@@ -316,8 +316,8 @@ def _put(
     releases: Sequence[str],
     keep: Collection[str],
 ) -> None:
-    """Make `facts` the only content of section `name` for `torch`. Facts that `keep` names are left
-    as they are.
+    """Replace the content of section `name` for `torch` by `facts`. The facts named in `keep` do
+    not change.
     """
     section = golden.sections.setdefault(name, {})
     for fact in dict.fromkeys([*section, *facts]):

@@ -1,9 +1,9 @@
 """The manifest of a patch, `patch.toml`: each of its keys is a field of `Claims`, which names the
 check that judges it.
 
-docs/claims.md shows all keys. `load_claims` in inputs/patch.py reads a manifest; `structure` in
-model/serialization.py refuses unknown keys, and `load_patch` names of workloads, devices and facts
-that do not exist.
+docs/claims.md shows all keys. `load_claims` in inputs/patch.py reads a manifest and refuses
+workloads, devices and facts that do not exist; `structure` in model/serialization.py refuses
+unknown keys.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _EFFECTS = (
 )  # fmt: skip
 
 
-#: The most characters of an id, because the names of result files contain it.
+#: An id has at most this many characters, because the names of result files contain it.
 LONGEST_ID = 100
 
 # Prefixes of variables that decide how a process starts, or that are read when torch is imported.
@@ -63,7 +63,7 @@ class Target(str):
 
 
 def _read_calls(value: Any) -> tuple[str, ...]:
-    """One call, or a list of them."""
+    """Read one call, or a list of calls."""
     return tuple(map(read_call, value if isinstance(value, list) else [value]))
 
 
@@ -191,8 +191,8 @@ class Symptom:
 class Claims:
     """A patch's manifest.
 
-    A key that is left out claims nothing. Each key names the check that judges it, or its other
-    use.
+    A key that is left out claims nothing. The comment on a key names the files of the checks that
+    judge it, or of the code that uses it.
     """
 
     title: str = key(example='title = "..."')

@@ -31,7 +31,7 @@ class _Matrix:
 def load_matrix(path: Path = MATRIX) -> tuple[MatrixEntry, ...]:
     """The entries in release order.
 
-    Raises UsageError with file:line for the first thing that is wrong.
+    Raises UsageError with file:line for the first error.
     """
     return tuple(
         sorted(load_toml_record(_Matrix, path).row, key=lambda entry: Version(entry.torch))

@@ -67,7 +67,7 @@ class Model:
 
     #: the module that has the classes
     library: str = key(read=_read_name, example='library = "transformers"')
-    #: what is installed beside torch, as pip takes it
+    #: packages that are installed in addition to torch, in pip's syntax
     requires: tuple[str, ...] = key(
         read=list_of(read_requirement), example='requires = ["transformers>=5.17,<5.18"]'
     )
@@ -93,7 +93,7 @@ class Model:
     #: "decode": with a static cache; "training": with the backward graph
     entry: str = key("forward", read=one_of(ENTRIES, "entry"), example='entry = "forward"')
     cache: int = 0  #: tokens that the static cache of "decode" holds
-    reads: tuple[float, ...] = ()  #: what `.item()` gives, call by call
+    reads: tuple[float, ...] = ()  #: the values that `.item()` returns, call by call
     regions: tuple[Region, ...] = ()  #: the layers that are compiled; the whole network when empty
 
 
@@ -103,7 +103,7 @@ def model_names() -> list[str]:
 
 
 def models_of(workloads: Iterable[str]) -> list[str]:
-    """The models that come with patchgate and to which one of these workloads may belong."""
+    """The models of patchgate to which these workloads may belong, judged by their names."""
     workloads = tuple(workloads)
     return [
         model
@@ -134,7 +134,7 @@ def model_path(entry: str, root: Path = Path(), where: str = "--model") -> Path:
 def load_model(path: Path) -> Model:
     """The model of a file. Raises UsageError with file:line for the first error."""
     if not _NAME.fullmatch(path.stem):
-        # A dot would end the workload in `workload.device.fact`.
+        # With a dot in the name, `workload.device.fact` would have more than three parts.
         raise UsageError(
             "a model's name has small letters, digits, `-` and `_`",
             where=str(path),

@@ -142,7 +142,7 @@ def _as_id(name: str) -> str:
 
 
 def _claims_of_only_installer(claims: Claims, file: Path) -> Claims:
-    """The claims, completed by the function that installs the patch if its import does not.
+    """The claims. If an import does not install the patch, add the function that does.
 
     Raises UsageError if several functions could install it.
     """
@@ -164,8 +164,8 @@ def _claims_of_only_installer(claims: Claims, file: Path) -> Claims:
 
 
 def _claims_of_part(claims: Claims, entry: str, text: str) -> Claims:
-    """The claims of one entry point. Effects are left out if they are claimed for all entry points
-    together.
+    """The claims of one entry point. Versions, targets and the symptom are left out if the manifest
+    states them for other entry points too.
     """
     try:
         call = read_call(entry)
@@ -204,8 +204,8 @@ def _refuse_missing(text: str, call: str) -> None:
 
 
 def backend_entry_points(patch: Patch) -> list[str]:
-    """The functions of the patch that the files of its project's package declare as backends of
-    torch.compile.
+    """The functions of the patch that its project declares as backends of torch.compile, in
+    pyproject.toml, setup.cfg or setup.py.
     """
     path = Path(patch.path)
     for folder in path.parents:

@@ -1,4 +1,4 @@
-"""The file of a patch: its place, its text and its syntax tree as Python itself would read it.
+"""Finds the file of a patch, and reads its text and its syntax tree as Python itself does.
 
 A byte order mark or a coding line decides the encoding; otherwise it is UTF-8.
 """
@@ -26,7 +26,7 @@ from patchgate.model.text import did_you_mean
 DIFFS = (".diff", ".patch")
 _FOLDER = "patchgate lint reads all of a folder; `patches` in a table names some"
 _FORM = "give a folder that holds patch.py or patch.diff (and patch.toml), or a .py or .diff file"
-# Importing these changes nothing of torch.
+# An import of these modules changes nothing in torch.
 _NO_PATCHES = {"torch", "triton", *sys.stdlib_module_names}
 # A larger file is not taken for a patch.
 _BYTES = 16 << 20
@@ -57,7 +57,7 @@ def source_and_manifest(path: Path) -> tuple[Path, Path]:
 
     Raises UsageError if there is no patch.
     """
-    if not os.path.exists(path):  # a name of 5,000 characters is no error of the machine
+    if not os.path.exists(path):  # `path.exists()` may raise for a name of 5,000 characters
         near = path.parent.iterdir() if os.path.isdir(path.parent) else ()
         siblings = {each.name for each in near}
         is_link = os.path.islink(path)
@@ -116,8 +116,8 @@ def is_idle(text: str) -> bool:
 
 
 def _is_idle(node: ast.stmt) -> bool:
-    """True for `pass`, for a text or another constant, and for an import of a module that is no
-    patch.
+    """True for `pass`, for a text or another constant, and for an import of modules that cannot be
+    patches.
     """
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Constant)
@@ -172,11 +172,11 @@ def nodes_in(tree: ast.AST, kind: type[Node]) -> Iterator[Node]:
 
 
 def mentioned_operators(tree: ast.Module) -> list[str]:
-    """The names of torch's functions (`torch.nn.functional.dropout`), of functions of the module
-    `operator`, and of possible methods of tensors (`torch.Tensor.view`) that a source writes, calls
-    or quotes in a text.
+    """The names of operators that a source writes, calls or quotes in a text: functions of torch
+    (`torch.nn.functional.dropout`) and of the module `operator`, and names that may be methods of
+    tensors (`torch.Tensor.view`).
 
-    The names are only hints where to look.
+    The names are only hints on where to look.
     """
     known = _imported(tree)
     nodes = sorted(nodes_in(tree, ast.expr), key=lambda node: (node.lineno, node.col_offset))
@@ -215,7 +215,7 @@ def line_of_change(source: str) -> int:
 
 
 def _written_to(node: ast.AST) -> Iterator[ast.expr]:
-    """`a.b = f`, `a.b[key] = f` and `setattr(a, "b", f)`."""
+    """Yield the target of `a.b = f` or `a.b[key] = f`, or the `a` of `setattr(a, "b", f)`."""
     if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
         yield node
     elif isinstance(node, ast.Call) and ast.unparse(node.func) == "setattr" and node.args:
@@ -223,7 +223,7 @@ def _written_to(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def _called_alone(node: ast.AST) -> Iterator[ast.expr]:
-    """The functions of a statement `f(op)(g)` and of decorators `@f(op)`."""
+    """Yield the function `f` of a statement `f(op)(g)`, or of a decorator `@f(op)`."""
     calls: list[ast.expr] = getattr(node, "decorator_list", [])
     for each in [node.value] if isinstance(node, ast.Expr) else calls:
         called = each
@@ -241,7 +241,7 @@ def _owner(node: ast.expr) -> ast.expr:
 
 
 def _imported(tree: ast.Module) -> dict[str, str]:
-    """Imported name -> the full name below torch or `operator` for which it stands."""
+    """Map each imported name to the full name in torch or `operator` that it stands for."""
     known: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

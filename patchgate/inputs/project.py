@@ -1,8 +1,8 @@
 """The project around a patch: the table `[tool.patchgate]` of its pyproject.toml, or its
 patchgate.toml.
 
-Each key has a default, so a folder without a table is a project too. docs/project.md shows them
-all.
+Each key has a default, so a folder without a table is a project too. docs/project.md shows all
+keys.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ from patchgate.model.serialization import (
 from patchgate.model.versions import full_release
 
 _TABLE = ("tool", "patchgate")
-# Limits of a path of the table, and of one name in it; no file system has longer names.
+# Limits of a path in the table, and of each name in the path; no file system has longer names.
 _PATH_BYTES, _NAME_BYTES = 2048, 255
 _RELEASES = 'releases = ["2.11.0", "2.12.1"]'
 _DEVICES = ("h200", "cpu")
-# Not a valid name of a package: setuptools refuses two folders that may be packages.
+# The default folder's name is no valid name of a package, because setuptools refuses a project
+# with two folders that may be packages.
 _GOLDEN, _OLD_GOLDEN = "patchgate-golden", "patchgate/golden"
 # Files at the root of a project without a table.
 _MARKS = (".git", PYPROJECT, "setup.py", "setup.cfg")
@@ -99,11 +100,11 @@ class Project:
     models: tuple[str, ...] = key(
         (), read=list_of(_read_path), example='models = ["llama-3-8b", "tests/own.toml"]'
     )
-    #: what is installed beside torch, as pip takes it
+    #: packages that are installed in addition to torch, in pip's syntax
     requires: tuple[str, ...] = key(
         (), read=list_of(read_requirement), example='requires = ["transformers>=4.50"]'
     )
-    #: folder of a package that is installed beside torch, with its dependencies
+    #: folder of a package that is installed in addition to torch, with its dependencies
     install: str = key("", read=_read_path, example='install = "."')
     #: folders to import from
     path: tuple[str, ...] = key((), read=list_of(_read_path), example='path = ["src"]')
@@ -117,8 +118,8 @@ class Project:
     def _inside(self, key: str, name: str) -> Path:
         """The same path as `at`.
 
-        Raises UsageError if links lead out of the project: a patch may read it, and `accept` may
-        write it.
+        Raises UsageError if links lead out of the project, because a patch may read the path and
+        `accept` may write it.
         """
         path = self.at(name)
         if leaves_project(path, Path(self.root)):
@@ -140,7 +141,7 @@ class Project:
 
     @property
     def golden_folder(self) -> Path:
-        """The folder of golden files; by default the first of two names that exists."""
+        """The folder of golden files; by default, the first existing folder of two names."""
         there = (name for name in (_GOLDEN, _OLD_GOLDEN) if self.at(name).is_dir())
         return self._inside("golden", self.golden or next(there, _GOLDEN))
 
@@ -191,8 +192,8 @@ class Project:
 
     @property
     def chosen_workloads(self) -> tuple[str, ...]:
-        """The workloads of patchgate that the project names; if there are any, only these are
-        judged.
+        """The workloads of patchgate that the project names. If there are any, no other workloads
+        of patchgate are judged.
         """
         return tuple(
             name for name in self.workloads if "/" not in name and not name.endswith(".py")
@@ -245,8 +246,8 @@ class Project:
 
 
 def _may_be_patch(path: Path) -> bool:
-    """True if a path that matches a pattern may be a patch. An empty `__init__.py` or a README may
-    not.
+    """True if a path that matches a pattern may be a patch. An empty `__init__.py` or a README is
+    no patch.
     """
     if path.name == "__init__.py":
         return bool(path.read_bytes().strip())
@@ -265,8 +266,8 @@ def project_around(place: Path) -> Project:
 
 
 def find_project(*places: Path) -> Project:
-    """The project of the first of `places` with a table around it; otherwise a project without a
-    table, around the first place.
+    """The project of the first place that has a table around it. If no place has one, the project
+    around the first place, without a table.
     """
     for place in places:
         table = table_around(place)
@@ -288,5 +289,5 @@ def _load(table: Path) -> Project:
 
 
 def table_keys(table: Path, *keys: str) -> tuple[str, ...]:
-    """The path of a key of the project's table in its file."""
+    """The path, in its file, of a key of the project's table."""
     return keys if table.name == OWN_FILE else (*_TABLE, *keys)

@@ -1,7 +1,7 @@
 """Splits a file that installs several gated patches.
 
-A part is a top-level `if`, or a top-level call of a function of the file that contains an `if`. It
-must assign to something imported. All other lines belong to every part.
+A part is a top-level `if`, or a top-level call of one of the file's functions with an `if` in it. A
+part must assign to something imported. The lines outside all parts belong to every part.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TORCH = ("torch", "triton")
 # Prefixes of the names of functions that undo another function.
 _UNDOING = ("un", "restore", "revert", "remove", "undo", "reset", "disable")
 
-# Calls that bind names of a module without spelling them.
+# A file that uses one of these names may bind more names than its text shows.
 _BINDING_ANY = ("*", "globals", "vars", "locals", "exec", "eval", "__getattr__")
 _OWN_MODULE = "modules[__name__]"
 
@@ -64,7 +64,7 @@ def source_of_part(text: str, part: Part, parts: list[Part]) -> str:
 
 
 def chosen_installer(text: str) -> dict[str, int]:
-    """Name -> line of the functions that may install a patch whose import does not install it.
+    """Name -> line of the functions that may install the patch; empty if its import installs it.
 
     Functions that undo another function are left out. Raises Unreadable.
     """
@@ -104,8 +104,8 @@ def _context_managers(tree: ast.Module) -> dict[str, ast.FunctionDef | ast.Class
 
 
 def _scopes(tree: ast.Module) -> dict[str, int]:
-    """Call -> line of the context managers that change torch, with the call that a `with` of the
-    file makes. A class that no `with` enters is taken by its name if it needs no arguments.
+    """Call -> line of the context managers that change torch. The call is copied from a `with` in
+    the file. A class without a `with` is listed by its name, if it needs no arguments.
     """
     torch, found = _torch_names(tree), dict[str, int]()
     managers = {
@@ -126,15 +126,15 @@ def _scopes(tree: ast.Module) -> dict[str, int]:
 
 
 def uncalled_installers(text: str) -> dict[str, int]:
-    """Name -> line of the functions that assign to something of torch, directly or by a call, and
-    that nothing in the file names.
+    """Name -> line of the functions that assign to something of torch, directly or by a call, if
+    the file does not use their names.
 
     Functions with required arguments are left out.
     """
     tree = parse(text)
     functions, installing = _installing(tree)
     used = {each.id for each in nodes_in(tree, ast.Name)}
-    # A decorator of the file gets the function, and may call it or pass it on.
+    # A decorator that the file defines gets the function, and may call it or pass it on.
     for name, node in functions.items():
         decorators = (
             each.func if isinstance(each, ast.Call) else each for each in node.decorator_list
@@ -148,7 +148,7 @@ def uncalled_installers(text: str) -> dict[str, int]:
 
 
 def missing_function(text: str, name: str) -> list[str] | None:
-    """The functions of a file that certainly does not define this name; None if it may define it.
+    """Return the file's functions if it certainly does not define `name`; None if it may define it.
 
     Code that makes names from texts, or imports `*`, may define any name. Raises Unreadable.
     """
@@ -198,7 +198,7 @@ def _functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:
 
 
 def _needs(function: ast.FunctionDef) -> int:
-    """The number of required arguments, `self` among them."""
+    """The number of required arguments, including `self`."""
     arguments = function.args
     positional = len(arguments.posonlyargs + arguments.args) - len(arguments.defaults)
     return positional + arguments.kw_defaults.count(None)
@@ -209,8 +209,8 @@ def _lines(node: ast.stmt) -> range:
 
 
 def _installs(node: ast.stmt, functions: dict[str, ast.FunctionDef]) -> Iterator[ast.stmt]:
-    """The statements by which `node` may install something under a condition: an `if` itself and
-    the functions of the file that it calls; for a call, the called functions that contain an `if`.
+    """The statements by which `node` may install something under a condition. For an `if`: itself
+    and the file's functions that it calls. For a call: the called functions with an `if` in them.
     """
     called = [
         functions[each.func.id]
@@ -225,7 +225,7 @@ def _installs(node: ast.stmt, functions: dict[str, ast.FunctionDef]) -> Iterator
 
 
 def _writes(node: ast.AST, imported: set[str]) -> Iterator[str]:
-    """The last names of the assigned attributes of imported things; "entry" for an item."""
+    """The last names of assigned attributes of imported objects; "entry" for an item."""
     for each in ast.walk(node):
         if isinstance(each, (ast.Attribute, ast.Subscript)) and isinstance(each.ctx, ast.Store):
             if _root(each) in imported:
@@ -247,7 +247,7 @@ def _root(node: ast.expr) -> str | None:
 
 
 def _imported(tree: ast.Module, projects: Collection[str] = ()) -> Iterator[str]:
-    """The names that imports bind; with `projects`, only the names that come from these."""
+    """The names that imports bind; with `projects`, only the names from these packages."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             module = getattr(node, "module", None)

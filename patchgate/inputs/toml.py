@@ -165,7 +165,7 @@ def line_of(text: str, path: KeyPath) -> int:
     start = 0
     if tables:
         opening = [number for number, line in lines if _sets(line, ".".join(tables))]
-        if not opening:  # a table without a header: `budgets.latency = "1 %"` in the one around it
+        if not opening:  # a table without a header: `budgets.latency = "1 %"` in its parent
             return line_of(text, (*tables[:-1], f"{tables[-1]}.{key}"))
         start = opening[min(index, len(opening) - 1)] if opening else 0
     for number, line in lines[start:]:
@@ -180,7 +180,7 @@ def with_item(text: str, path: tuple[str, ...], item: str) -> str | None:
     """A TOML text with one more item in the list at `path`, and everything else unchanged; None if
     such a text cannot be written.
     """
-    import tomlkit  # only `init` writes
+    import tomlkit  # imported here, as only `init` writes TOML
 
     document = tomlkit.parse(text)
     *tables, key = path

@@ -1,8 +1,8 @@
-"""Finds the torch releases that a project supports, from the requirements in its own files, which
-are read and never run.
+"""Finds the torch releases that a project supports. It reads the requirements in the project's own
+files and runs none of them.
 
-The nearest folder above a path whose files name torch decides. Within the folder, the first kind
-of file that names torch decides.
+Of the folders above a path, the nearest folder with files that name torch decides. In this folder,
+the first kind of file that names torch decides.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from patchgate.inputs.project import Project
 
-# A requirement of torch: a specifier, perhaps in brackets, or an address, then a marker.
+# A requirement of torch or triton: the name, then a specifier (perhaps in parentheses) or an
+# address, then perhaps a marker.
 _TORCH, _TRITON = (
     re.compile(name + r"\s*(?![\w.\[-])(?:\(([^()]*)\)|@.*|([^;()]*))\s*(?:;.*)?", re.S)
     for name in ("torch", "(?:pytorch-)?triton")
@@ -61,7 +62,7 @@ _ENVIRONMENTS = ("environment*.y*ml", "conda*.y*ml")
 _IN_ENVIRONMENT = re.compile(
     r"^\s*-\s*[\"']?(?:[\w-]+::)?(?:py)?torch\s*([=<>~]=?)\s*(\d[\d.]*)", re.M
 )
-# Words of a README that name the torch to install.
+# A phrase in a README that names the version of torch to install.
 _ADVICE = re.compile(
     r"\b(?:[Pp]y)?[Tt]orch(?:\](?:\([^()\n]*\))?|\*\*)?\s*(==|>=|~=|≥)?\s*v?(\d+\.\d+(?:\.\d+)?)"
     r"(\+(?!\w)| or (?:later|newer|higher|above))?"
@@ -71,7 +72,7 @@ _OF_DOCUMENTATION = re.compile(r"(?i)doc|sphinx|rtd")
 # A pin to a nightly or a release candidate; it stands for the whole minor version.
 _PRERELEASE = re.compile(r"(===?)\s*v?(\d+\.\d+)(?:\.\d+)*\.?(?:dev|a|b|rc)\d*(?:\+[\w.]+)?")
 
-# Requirements, and the file that states them.
+# Pairs of requirements and the file that states them.
 Stated = Iterator[tuple[Iterable[object], Path]]
 
 
@@ -88,8 +89,8 @@ class TorchRange:
     by_triton: bool = False
 
     def of(self, known: Sequence[str], tritons: Mapping[str, str] | None = None) -> list[str]:
-        """The known releases that are allowed. If a pin allows none of them, the known releases of
-        the same minor version.
+        """Return the known releases that the range allows. If a pin allows none of them, return the
+        known releases of the pin's minor version.
 
         `tritons` maps each release to the version of triton that it requires.
         """
@@ -139,22 +140,23 @@ def torch_range(path: Path) -> TorchRange:
     required = _around(folder, "")
     if required.specifiers:
         return required
-    # Without a version of torch, a lower bound in a README counts; a pin there may be an example.
+    # If the files name torch without a version, only lower bounds in a README count, because a pin
+    # in a README may be an example.
     advised = _advised(folder, bounds_only=bool(required.where))
     return advised if advised.specifiers else required
 
 
 def default_releases(project: Project, tag: str = "premerge") -> tuple[str, ...]:
-    """The releases on which a patch is judged: the releases in the project's table, otherwise the
-    rows of the matrix that have the tag and that the project supports.
+    """Return the releases on which a patch is judged: those in the project's table, or else the
+    rows of the matrix with the tag `tag` that the project supports.
 
-    If the project supports no row with the tag, the newest row that it supports.
+    If the project supports no row with the tag, return the newest row that it supports.
     """
     return project.releases or _supported_rows(Path(project.root).resolve(), tag)
 
 
 def source_of_releases(project: Project) -> str:
-    """A text on the source of a project's default releases, and on the releases left out."""
+    """Say in words where a project's default releases come from, and which are left out."""
     if project.releases:
         return f"`releases` in {project.where('releases')}"
     stated = torch_range(Path(project.root))
@@ -176,29 +178,30 @@ def _supported_rows(root: Path, tag: str) -> tuple[str, ...]:
 
 
 def range_of_folder(folder: Path) -> TorchRange:
-    """The range that a folder's own files state, as for one of several packages in a repository, or
-    for an example with its own requirements.
+    """The range that a folder's own files state. The folder may be one of several packages in a
+    repository, or an example with its own requirements.
     """
     return _around(folder, "", whole=False)
 
 
 def _around(folder: Path, package: str, named: str = "", *, whole: bool = True) -> TorchRange:
-    """The range that a folder states; for the `whole` project, a folder above it may state it.
+    """The range that a folder states. If it states none and `whole` is set, its parent is searched.
 
-    `package` is the folder below, from which the walk came. `named` is a file below that requires
-    torch without a version.
+    `package` is the name of the subfolder from which the search came. `named` is a file in a
+    subfolder that requires torch without a version.
     """
     kinds = _kinds(folder, package)
     pins = [stated for stated in _requirements(folder) if stated[1].name == "requirements.txt"]
     for wanted, by_triton in ((_TORCH, False), (_TRITON, True)):
         for stated in kinds:
             found = _required(stated, wanted)
-            if "" in dict(found):  # any version will do; pins may say more
+            if "" in dict(found):  # any version is allowed; pins may say more
                 found = _required(pins, wanted) or found
             if not found:
                 continue
             bounds, where = dict(found), display_path(found[0][1])
-            # A bare `torch` beside a bounded one allows all; it leaves triton's bounds to say more.
+            # A bare `torch` next to one with bounds allows all releases. Triton's bounds may then
+            # say more.
             if "" not in bounds:
                 return TorchRange(specifiers=tuple(bounds), where=where, by_triton=by_triton)
             named = named or where
@@ -209,7 +212,7 @@ def _around(folder: Path, package: str, named: str = "", *, whole: bool = True) 
 
 
 def _kinds(folder: Path, package: str) -> list[list[tuple[list[object], Path]]]:
-    """The requirements of a folder's files, by the kind of file."""
+    """The requirements in a folder's files, grouped by the kind of file."""
     table = _table(folder)
     return [
         [(list(requirements), file) for requirements, file in stated]
@@ -225,8 +228,8 @@ def _kinds(folder: Path, package: str) -> list[list[tuple[list[object], Path]]]:
 
 
 def requirements_for(modules: Iterable[str], path: Path) -> list[str]:
-    """A requirement for each of these modules. The requirements of the project around a file give
-    the name and the versions of the module's package; otherwise the module's name is used.
+    """Return a requirement for each of these modules: the requirement of the module's package that
+    the project around `path` states, or else the module's name.
 
     The name of a package may be longer than the module's name, as in `onnxruntime-gpu`.
     """
@@ -250,7 +253,7 @@ def _parsed(text: object) -> Requirement | None:
     """A requirement without its marker; None if the text is no requirement, or its marker excludes
     this machine.
     """
-    # Importing it takes longer than linting a small file.
+    # Imported here, because the import takes longer than linting a small file.
     from packaging.requirements import Requirement
 
     try:
@@ -324,7 +327,7 @@ def _has_wheels(marker: str) -> bool:
 
 
 def _overrides(folder: Path, table: Mapping[str, Any]) -> Stated:
-    """The overrides of uv, which replace a requirement."""
+    """The overrides and constraints of uv, which have priority over other requirements."""
     uv = _at(table, "tool", "uv")
     for key in ("override-dependencies", "constraint-dependencies"):
         yield _strings(uv.get(key)), folder / "pyproject.toml"
@@ -349,7 +352,7 @@ def _dependencies(folder: Path, table: Mapping[str, Any]) -> Stated:
             tree = parse(_text(setup))
         except Unreadable:
             return
-        # Every requirement that is written with bounds; a bare "torch" may name anything.
+        # Any string may be a requirement, but a bare "torch" may also mean something else.
         yield (
             [
                 text
@@ -454,8 +457,8 @@ def _metadata(folder: Path, package: str) -> Stated:
 
 
 def _packages(repository: Path) -> Stated:
-    """The requirements of a repository's packages, if the repository itself states none, since a
-    patch may be for any of them.
+    """The requirements of the packages in a repository, because a patch may be for any of them.
+    They count only if the repository itself states none.
     """
     if (repository / ".git").exists():
         files = (

@@ -22,7 +22,7 @@ from patchgate.model.paths import PACKAGE, WORKLOADS, display_path, split_entry
 from patchgate.model.records import Workload, record
 from patchgate.model.serialization import Invalid, key, list_of, one_of, structure
 
-#: The options of torch.compile, whose facts belong to the compiler and to no workload.
+#: A workload for the options of torch.compile. Its facts belong to the compiler, not to a network.
 OPTIONS = Workload(
     name="options", path=str(PACKAGE / "probe" / "compile" / "options.py"), dtype="", asks="options"
 )
@@ -69,7 +69,7 @@ class Constants:
     VARIANTS: tuple[str, ...] = key(("static",), read=_read_variants)
     #: the variants that are judged before a merge
     PREMERGE: tuple[str, ...] = key((), read=_read_variants)
-    READS: tuple[float, ...] = ()  #: what `.item()` gives, call by call
+    READS: tuple[float, ...] = ()  #: the values that `.item()` returns, call by call
     #: numbers of tokens with which the workload is timed, in place of its full size
     TOKENS: tuple[int, ...] = ()
 
@@ -107,8 +107,8 @@ def workloads_with(patch: Path, project: Project) -> dict[str, Workload]:
 
 
 def premerge_workloads(workloads: Mapping[str, Workload], project: Project) -> tuple[str, ...]:
-    """The names of the workloads that the gate judges before a merge if no option leaves out
-    any of them.
+    """The names of the workloads that the gate judges before a merge, unless an option leaves some
+    of them out.
     """
     listed = project.chosen_workloads
     return tuple(
@@ -123,8 +123,8 @@ def own_workloads(patch: Path, project: Project) -> dict[str, Workload]:
     """The workloads that the project's table names, and the workloads in a folder `workloads` in
     the patch's folder or next to its file.
 
-    A file without CHECKS is judged by its facts and numbers. For a file without PREMERGE, one
-    variant is judged before a merge: the plain variant, or else the first.
+    A file without CHECKS is judged by its facts and numbers. If no variant of a file is in
+    PREMERGE, its plain variant is judged before a merge, or else its first variant.
     """
     patch, _ = split_entry(patch)
     next_to_it = (patch if patch.is_dir() else patch.parent) / "workloads"
@@ -162,7 +162,7 @@ def name_of_variant(stem: str, variant: str) -> str:
 
 
 def _variants(path: Path, checks: tuple[str, ...] = ()) -> Iterator[Workload]:
-    """The workloads of a file; `checks` are used if the file names none."""
+    """The workloads of a file. `checks` are its checks if the file names none."""
     constants = _read_constants(path)
     checks = constants.CHECKS or checks
     of_workload = {field.name for field in fields(Workload)}

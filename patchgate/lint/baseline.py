@@ -80,8 +80,8 @@ def without_known(
 
 
 def _by_text(findings: Iterable[Finding], file: Path) -> dict[Text, Known]:
-    """Map each text to one entry for all its red findings, with the number of their places and
-    when the first of these findings hurts.
+    """Map each text to one entry for all its red findings. The entry has the number of their places
+    and the soonest time at which one of them hurts.
     """
     entries: dict[Text, Known] = {}
     for finding in findings:

@@ -20,7 +20,7 @@ _READ = re.compile(r"\.(py|toml|cfg|txt|in|ya?ml)$|(^|/)(README[^/]*|\.gitmodule
 
 @record
 class Project:
-    """A project at a commit. Only the folder `below` is judged, or the whole project without it."""
+    """A project at a commit. If `below` names a folder, only this folder is judged."""
 
     repository: str
     commit: str
@@ -33,8 +33,8 @@ class _List:
 
 
 def judge_projects(file: Path, folder: Path, jobs: int) -> Iterator[tuple[Project, Report, str]]:
-    """Yield each project of the list, its report, and the folder at the start of the paths of its
-    findings.
+    """Yield each project of the list, its report, and the folder with which the paths in its
+    findings begin.
 
     Raises UsageError if the folder lacks a project, or a project lacks its commit.
     """

@@ -1,6 +1,6 @@
-"""Finds the patches at some paths, each with the releases on which it is judged.
+"""Finds the patches at the given paths, and the releases on which each patch is judged.
 
-In a folder every file is looked at, but only a file that uses torch's compiler is judged.
+In a folder, every file is looked at, but only files that use torch's compiler are judged.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _FROM_TORCH = re.compile(
 )
 _FROM = re.compile(r"^\s*from ([\w.]+) import (\([^)]*\)|[^\n]*)", re.M)
 _NAME = re.compile(r"[A-Za-z_]\w*")
-# `Owner.name = ...` and `setattr(Owner, "name", ...)`, wherever they stand.
+# `Owner.name = ...` and `setattr(Owner, "name", ...)`, anywhere in a file.
 _SET = re.compile(r"""\b(\w+)\.(\w+)\s*=(?!=)|\bsetattr\(\s*(?:\w+\.)*(\w+),\s*["'](\w+)["']""")
 # A folder with one of these is a package, or the root of a project.
 _MARKS = ("__init__.py", ".git", "pyproject.toml", "setup.py", "setup.cfg", "patchgate.toml")
@@ -81,7 +81,7 @@ class Place:
     others: Sequence[Release] = ()
     #: The releases of `others` that are newer than all of `releases`; empty if `asked`.
     ahead: Sequence[Release] = ()
-    #: The `applies_to` of the manifest beside the file.
+    #: The `applies_to` of the manifest next to the file.
     claimed: SpecifierSet | None = None
     #: True if the file was found in a folder, not named by the user.
     walked: bool = False
@@ -147,8 +147,8 @@ def walk(
 
 @dataclass(kw_only=True)
 class _Ranges:
-    """The releases that the project at a path supports. A folder below with its own range is judged
-    on the releases that both ranges allow. If there are none, its own range alone decides.
+    """The releases that the project at a path supports. A subfolder that states a range of its own
+    is judged on the releases that both ranges allow; if there are none, on those of its own range.
     """
 
     path: Path
@@ -158,7 +158,7 @@ class _Ranges:
     _known: dict[Path | None, _Judged] = field(default_factory=dict)
 
     def of(self, folder: Path | None) -> _Judged:
-        """The range for the files of a folder; None is the folder of the project itself."""
+        """The range for the files of a folder; None stands for the project's own folder."""
         if folder is not None:
             here = folder.resolve()
             folder = here if self.path in here.parents and not self.whole else None
@@ -181,7 +181,7 @@ class _Ranges:
         return allowed, judged, [] if self.whole else newer(known, judged)
 
     def stated(self) -> Iterator[str]:
-        """The range of the project, and some of those below it, in words."""
+        """Yield the range of the project, and some ranges of its subfolders, in words."""
         self.of(None)
         texts = {folder: str(allowed) for folder, (allowed, _, _) in self._known.items()}
         below = dict.fromkeys(text for folder, text in texts.items() if folder is not None)
@@ -221,7 +221,7 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 def _set_in(texts: Mapping[Path, str]) -> dict[str, set[Path]]:
-    """Map `Owner.name` to the files of the project that set it; tests restore such names."""
+    """Map `Owner.name` to the project's files that set it, except tests, which restore it."""
     found: dict[str, set[Path]] = {}
     for file in (each for each in texts if each.suffix == ".py" and not is_of_tests(each)):
         for owner, name, holder, text in _SET.findall(texts[file]):
@@ -231,7 +231,7 @@ def _set_in(texts: Mapping[Path, str]) -> dict[str, set[Path]]:
 
 
 def _touching(texts: Mapping[Path, str]) -> list[Path]:
-    """The files that use torch's compiler, and the files that import torch's names from these."""
+    """The files that use torch's compiler, and files that import torch's names from such files."""
     touching = {file for file, text in texts.items() if _touches(text, diff=file.suffix in DIFFS)}
     names = {
         file: _NAME.findall(" ".join(map(" ".join, _FROM_TORCH.findall(texts[file]))))
@@ -260,8 +260,8 @@ def _touches(text: str, *, diff: bool) -> bool:
 
 
 def _claimed(file: Path, walked: bool) -> SpecifierSet | None:
-    """Read `applies_to` of the manifest beside a patch. The TOML file beside a walked file may be
-    something else than a manifest.
+    """Read `applies_to` of the manifest next to a patch. If the patch was found in a folder, the
+    TOML file next to it may be something other than a manifest.
     """
     manifest = file.with_suffix(".toml")
     if not manifest.is_file() or (walked and not _OF_A_MANIFEST.search(read_lossy(manifest))):

@@ -1,7 +1,7 @@
-"""The views that rules read (one file in one release each), and their findings.
+"""Views, each of one file in one release, and the findings that rules make from them.
 
-Findings that say the same of several releases are merged into one. `When` says when a finding
-hurts.
+Findings that say the same about several releases are merged into one. `When` says on which
+releases a finding does harm.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from patchgate.model.versions import show_releases
 class When(str, Enum):
     #: On the newest release that the project admits, or on the installed release.
     NOW = "broken now"
-    #: On the first release on which anything breaks, of those newer than the project admits.
+    #: On the first release on which anything breaks, among releases newer than the admitted ones.
     NEXT = "breaks next"
     #: Only on the oldest releases that the project admits.
     LOWER_BOUND = "lower bound too low"
-    #: On any other releases without the newest.
+    #: On other releases that the project admits, but not on the newest.
     OLDER = "older"
 
 
 def when(releases: Sequence[str], admitted: Sequence[str], installed: str = "") -> When:
-    """Say when a fault on `releases` hurts, given the releases that a project admits,
+    """Say when a fault on `releases` hurts. `admitted` are the releases that the project admits,
     oldest first.
     """
     if not releases or not admitted or {admitted[-1], installed} & {*releases}:
@@ -56,7 +56,7 @@ def newer(known: Sequence[str], admitted: Sequence[str]) -> list[str]:
 
 # A folded note shows at most this many names.
 _SHOWN = 4
-# Stands in a rule's fix for the path of the file that is linted, quoted for a shell.
+# A placeholder in a rule's fix for the path of the linted file, quoted for a shell.
 THIS_FILE = "{this file}"
 
 
@@ -101,7 +101,7 @@ class Finding:
 
 @record
 class View:
-    """One release, and the uses of torch in a file as that release sees them.
+    """One release, and a file's uses of torch as they are in that release.
 
     `claimed` is true unless a manifest leaves the release out; `in_matrix` is true if the release
     is in the matrix; `asked` is true if the user, not the project, states the releases.
@@ -187,8 +187,8 @@ def merged(
 
 
 def folded(findings: Sequence[Finding], source: str) -> list[Finding]:
-    """Join findings that say the same of several places into one finding, and the notes on places
-    that one version check excludes into one note.
+    """Join findings that say the same about several places into one finding. Join the notes on all
+    places that one version check excludes into one note.
     """
     by_gate: dict[Span, list[Finding]] = {}
     alike: dict[tuple[object, ...], list[Finding]] = {}

@@ -13,8 +13,8 @@ from patchgate.lint.interpret.project_files import file_of
 def imported_files(file: Path, tree: ast.Module) -> dict[Path, ast.Module]:
     """The other files of its project that `file` imports, directly or not.
 
-    Files that the packages around `file` import first are left out: their changes belong to the
-    packages.
+    Files that the packages around `file` have already imported are left out, because their changes
+    belong to these packages.
     """
     before = _around(file)
     if file in before:  # a package around it imports the file: leave out no files
@@ -34,7 +34,7 @@ def files_run_by(file: Path, tree: ast.Module) -> set[Path]:
 
 
 def _around(file: Path) -> dict[Path, ast.Module]:
-    """The packages around a file, from the innermost, and what they import."""
+    """The packages around a file, innermost first, and the files that they import."""
     found: dict[Path, ast.Module] = {}
     for folder in file.parents:
         package = folder / "__init__.py"

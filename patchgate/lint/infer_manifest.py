@@ -36,7 +36,8 @@ from patchgate.lint.interpret.values import OwnFiles
 from patchgate.model.records import record
 from patchgate.model.versions import show_releases
 
-# Only such links show where a patch is from: a link to a licence or a manual does not.
+# A link to a pull request, an issue or a commit shows where a patch is from; a link to a licence or
+# a manual does not.
 _URL = re.compile(
     r"https?://[^\s\"'<>)\]}]+/(?:pull|pulls|issues|commit|merge_requests|discussions|D)/?[^\s\"'<>)\]}]*"
 )
@@ -50,9 +51,9 @@ class Inferred:
 
     value: str
     line: int
-    #: of a target: the releases on which it is replaced, if other targets are replaced on more
+    #: of a target that is replaced on fewer releases than the others: a specifier of its releases
     applies_to: str = ""
-    #: of a target: the file with the line, if it is a file that the patch imports
+    #: of a target: the file that has the line, if it is another file, which the patch imports
     file: str = ""
 
 
@@ -61,9 +62,9 @@ class InferredClaims:
     """`applies_to` is None if the patch has no version check, or one that two bounds cannot
     express.
 
-    `unnamed` are lines that change torch under a name that only running the patch would show;
+    `unnamed` are lines that change something of torch whose name is known only at run time;
     `checks` are lines of version checks, and `open_checks` lines of version checks that could not
-    be followed; `apply` are functions that change torch and that nothing in the file calls.
+    be followed; `apply` are functions that change torch and that the file itself does not call.
     """
 
     title: Inferred | None
@@ -153,10 +154,10 @@ def _targets(
     usages: Mapping[str, Usage],
     dead: Collection[str],
 ) -> list[Inferred]:
-    """The names that the patch may replace, as the gate writes them: the name of a method begins
-    with the module that defines its class.
+    """The names that the patch may replace. They are written as the gate writes them: the name of a
+    method begins with the module that defines its class.
 
-    Names that no release has are the patch's own and are left out. Functions named in `dead` never
+    Names that no release has are left out: the patch adds them. Functions named in `dead` never
     run.
     """
     functions = [
@@ -212,7 +213,7 @@ def _targets(
 def _imported_targets(
     tree: ast.Module, releases: Sequence[Release], file: Path, own: OwnFiles
 ) -> Iterator[Inferred]:
-    """The names that are replaced by the other files of the project that the patch imports."""
+    """The names that the patch replaces by importing other files of its project."""
     for path, imported in imported_files(file, tree).items():
         at_import = {
             node.lineno
@@ -278,7 +279,7 @@ def _options(tree: ast.Module, usages: Mapping[str, Usage]) -> Iterator[Inferred
 
 
 def _environment(tree: ast.Module) -> Iterator[Inferred]:
-    """`os.environ["NAME"] = ...` and `os.environ.setdefault("NAME", ...)`."""
+    """Variables that `os.environ["NAME"] = ...`, `os.environ.setdefault` or `os.putenv` sets."""
     for node in ast.walk(tree):
         key: ast.expr | None = None
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
@@ -292,7 +293,7 @@ def _environment(tree: ast.Module) -> Iterator[Inferred]:
 
 
 def _compiles(tree: ast.Module) -> Iterator[Inferred]:
-    """`torch.compile` in a statement of the module itself."""
+    """Yield the effect `compile` if a statement of the module itself uses `torch.compile`."""
     for node in tree.body:
         executed = (
             node.decorator_list if isinstance(node, (ast.FunctionDef, ast.ClassDef)) else [node]
@@ -327,11 +328,11 @@ def _scope(tree: ast.Module, usages: Mapping[str, Usage]) -> Inferred | None:
 def _applies_to(
     tree: ast.Module, releases: Sequence[Release], lines: Set[int], file: Path | None
 ) -> tuple[tuple[str, ...], Inferred | None]:
-    """The releases on which a statement of `lines` changes torch, and a specifier for them if a
-    version check decides it.
+    """The releases on which a statement in `lines` changes torch, and a specifier for them if a
+    version check decides this.
 
-    One release is read under other version numbers, as the gate runs one torch under other version
-    numbers. So the version alone decides, not the names that a release has.
+    One release is read under the numbers of other versions, and the gate does the same with one
+    torch. So the version alone decides, not the names that a release has.
     """
     own = OwnFiles()
 
@@ -349,7 +350,7 @@ def _applies_to(
 
     bounds = specifier(points_around(known, versions_named(tree)), holds, known)
     holds_on = tuple(version for version in known if holds(version))
-    # A check that is only a part of a test is no gate by itself.
+    # A check that is only a part of a condition is no gate by itself.
     checks = [gate.span.line for gate in usage(bodies[-1]).gates] or _comparisons(tree)
     return holds_on, Inferred(value=bounds, line=min(checks, default=1)) if bounds else None
 
@@ -365,7 +366,7 @@ def _reachable_lines(usage: Usage) -> set[int]:
 
 
 def _assigned(tree: ast.Module) -> Iterator[tuple[ast.Attribute | ast.Subscript, str]]:
-    """Assignments to names that were imported from torch, and their full names."""
+    """Yield each assignment to something imported from torch, and the full name of its target."""
     names = {
         local: origin
         for node in ast.walk(tree)
@@ -413,7 +414,7 @@ def _toml_string(text: str) -> str:
 
 
 def versions_named(tree: ast.AST) -> set[str]:
-    """Versions that a source contains: `"2.11.0"`, `"2.12.0.dev0"`, `(2, 11)`."""
+    """The versions that a source contains, such as `"2.11.0"`, `"2.12.0.dev0"` or `(2, 11)`."""
     found: set[str] = set()
     for node in ast.walk(tree):
         text = None

@@ -1,6 +1,6 @@
-"""Patches and releases -> findings: each file is read for each release, and every rule is applied.
+"""Lints patches: reads each file for each release, applies every rule, and returns the findings.
 
-A file that cannot be read is a finding of its own. Diffs are judged hunk by hunk.
+A file that cannot be read gets a finding of its own. Diffs are judged hunk by hunk.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ from patchgate.lint.rules.unused_ignore import apply_ignores
 from patchgate.model.records import record
 from patchgate.model.versions import in_order, show_releases
 
-# A version check is also tried on these older releases, and on this many future releases.
+# A version check is also tried on these releases, which are older than the index, and on as many
+# future minor releases as `_AFTER_THE_INDEX` says.
 _BEFORE_THE_INDEX = (
     *("2.5.1", "2.5.0"),
     *("2.4.1", "2.4.0"),
@@ -69,9 +70,9 @@ _BEFORE_THE_INDEX = (
     "1.4.0",
 )
 _AFTER_THE_INDEX = 4
-# The CPU time for all files that one process reads.
+# The CPU seconds that one process may spend on all its files.
 _SECONDS_OF_ALL = 300.0
-# Names that are imported from torch or Triton are judged, also where a fork has its own.
+# An import from torch or Triton. Its names are judged, even if a fork has names of its own there.
 _IMPORT = re.compile(r"^\s*(?:from\s+(?:torch|triton)\b|import\s+(?:torch|triton)\.)", re.MULTILINE)
 # A number with more bits than this is shortened.
 _BITS = 14_000
@@ -82,9 +83,9 @@ _FOLDER = re.compile(
     r"(?:\w+_)?_?(?:dynamo|inductor|pt|torch)_?v?"
     r"(?:(\d)[._](\d\d?)(?:[._]\d+)?|(\d)(\d)\d?|(\d)(\d\d)\d)"
 )
-# Starting another process pays for this many bytes of files.
+# For this many bytes of files, another process is worth its start.
 _WORTH = 200_000
-# New objects until Python collects garbage: a syntax tree has many objects and no garbage.
+# Python collects garbage after this many new objects: a syntax tree has many objects, no garbage.
 _OBJECTS = 300_000
 
 
@@ -105,7 +106,7 @@ class Report:
     files.
 
     `walked` counts the files that were looked at in folders; `ranges` are the ranges of torch that
-    projects state; `ahead` are newer releases, which were looked at too.
+    the projects state; `ahead` are releases newer than these ranges, which were read too.
     """
 
     files: tuple[str, ...]
@@ -134,7 +135,7 @@ class Report:
 
     @property
     def has_judged(self) -> bool:
-        """True if something was judged, or if a folder has nothing to judge."""
+        """True if something was judged, or if the folders have no file to judge."""
         if not self.files:
             return bool(self.walked)
         return bool(self.releases and {*self.files} - {each.path for each in self.unread})
@@ -274,8 +275,8 @@ def _breaking_next(source: str, place: Place) -> list[Finding]:
 
 
 def _left_over_as_notes(findings: list[Finding], place: Place) -> list[Finding]:
-    """Turn a finding about a check into a note if the check has another outcome on a release that
-    is not judged.
+    """Turn a red finding about a version check into a note if the check has another outcome on some
+    release that is not judged.
     """
     for code, holds in ((DEAD_GATE.code, False), (ALWAYS_LEFT.code, True)):
         red = [each for each in findings if (each.code, each.severity) == (code, Severity.RED)]
@@ -294,8 +295,8 @@ def _left_over_as_notes(findings: list[Finding], place: Place) -> list[Finding]:
 
 
 def _otherwise(lines: set[int], place: Place, holds: bool) -> set[int]:
-    """The `lines` whose check may have an outcome other than `holds` on some release. Releases
-    before and after the index are tried too.
+    """Return the `lines` with a version check that may have an outcome other than `holds` on some
+    release. Releases older and newer than the index are tried too.
     """
     if not lines:
         return set()
@@ -315,7 +316,7 @@ def _otherwise(lines: set[int], place: Place, holds: bool) -> set[int]:
     for _, usage in _readings(
         tree, [*reversed(place.others), *reversed(place.releases), *newer, *older], place, lines
     ):
-        # A test that depends on more than the version is no gate; its outcome may differ.
+        # A condition that depends on more than the version is no gate, and its outcome may differ.
         otherwise |= lines - {gate.span.line for gate in usage.gates if gate.holds is holds}
         if lines <= otherwise:
             break
@@ -330,8 +331,8 @@ def lint_source(
     matrix: Collection[str] = (),
     place: Place | None = None,
 ) -> tuple[list[Finding], list[View]]:
-    """The findings of one Python file, after its ignore comments are applied, and its view in each
-    release.
+    """Return the findings of one Python file, after its ignore comments are applied, and the views
+    of the file, one for each release.
 
     With `place`, names that the file imports from other files of its project are followed.
     """
@@ -422,9 +423,9 @@ def _readings(
     place: Place | None,
     lines: Collection[int] | None = None,
 ) -> Iterator[tuple[str, Usage]]:
-    """Yield each release's version and the usage in it.
+    """Yield the version of each release and the file's usage of torch in that release.
 
-    A release that answers all questions of an earlier reading alike shares that reading's usage.
+    A release with the same answers to all questions of an earlier reading shares its usage.
     """
     file, own = (place.file.resolve(), place.own) if place is not None else (None, OwnFiles())
     read: list[tuple[Release, set[Question], set[OwnName], Usage]] = []
@@ -478,7 +479,7 @@ def shared_out(
         done = [at for at in range(len(places)) if judged[at]]
         return HowFar(len(done), len(places), sum(weights[at] for at in done) / sum(weights))
 
-    # The first share is judged here, and also the share of a process that died.
+    # This process judges the first share, and also the share of a process that died.
     fork = get_context("fork" if len(shares) > 1 else None)
     answers: dict[int, Answer] = {}
 
@@ -509,7 +510,7 @@ def shared_out(
 
 
 def _shares(weights: Sequence[int], jobs: int) -> list[list[int]]:
-    """The places of each process, of about equal weight; the heaviest come first."""
+    """The numbers of each process's places, heaviest first. All shares weigh about the same."""
     if "fork" not in get_all_start_methods():
         jobs = 1
     jobs = min(jobs, 1 + sum(weights) // _WORTH, len(weights))
@@ -523,8 +524,8 @@ def _shares(weights: Sequence[int], jobs: int) -> list[list[int]]:
 
 
 def _judged_tidily(judge: Callable[[Place], Answer], place: Place) -> Answer:
-    """Judge a place. The objects of a large file are freed at once; the garbage collector does not
-    examine the objects that existed before.
+    """Judge a place. After a large file, collect its garbage at once, without an examination of the
+    objects that existed before.
     """
     if place.file.stat().st_size <= _WORTH:
         return judge(place)

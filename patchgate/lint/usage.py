@@ -58,7 +58,7 @@ def usage(
     paths: Iterable[Path], known: Sequence[Release], chosen: Sequence[Release] | None = None
 ) -> UsageReport:
     """Return the private names that the patches at `paths` use on the `chosen` releases. Without
-    `chosen`, the releases are those that their projects support.
+    `chosen`, each patch is read on the releases that its project supports.
 
     Raises UsageError for a path that does not exist, or a file that is not Python.
     """
@@ -128,7 +128,7 @@ def _used(
 
 
 def _presence(release: Release, reference: Reference) -> Presence:
-    """The presence of a name in a release in which the patch does not refer to it."""
+    """Look up a name in a release, for a patch that does not refer to the name there."""
     if reference.kind == "module":
         return Presence.PRESENT if reference.dotted in release.modules() else Presence.MISSING
     on_module = reference.owner in release.modules()

@@ -1,1 +1,1 @@
-"""The records that every room uses, and pure rules on them."""
+"""The records that all of patchgate uses, and pure rules on them."""

@@ -56,7 +56,7 @@ def read_budgets(value: Any) -> dict[str, Budget]:
     return budgets
 
 
-#: How budgets are written.
+#: The reader and the example of a key that holds budgets.
 BUDGETS = {"read": read_budgets, "example": 'compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")'}
 
 

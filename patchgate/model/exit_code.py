@@ -1,4 +1,4 @@
-"""Verdicts -> the exit code of the command that judged them."""
+"""The exit code of a command, from the verdicts that it gave."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Facts: their text, their default in a histogram, the check that owns them, the facts that a run
-may leave out, the facts that are costs, and predicates.
+"""Rules on facts: their text, their default in a histogram, the check that owns a fact, the facts
+that a run may leave out, the facts that are costs, and predicates.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from patchgate.model.records import Cause, Facts, FactValue, Observation, Unmeas
 
 #: The section of a golden file that holds torch's own facts; the other sections have a patch's id.
 UNPATCHED = "unpatched"
-#: The entry of a case that fails: the signature of the failure, in place of all facts.
+#: The entry that a failing case has in place of all facts: the signature of the failure.
 FAILURE = "failure"
 #: 1 if a case compiles, 0 if it raises; derived from the outcome, never recorded.
 COMPILES = "compiles"
-#: The prefix of the fact of a verdict on results with another dtype or shape.
+#: The prefix of `fact` in verdicts on results with another dtype or shape.
 OTHER_FORM = "dtype or shape"
-#: Prefixes of counts by name. If any fact of a case is known, a name that is not listed counts
-#: zero.
+#: Prefixes of counts by name. A name that a case does not list counts zero, if any fact of the
+#: case is known.
 HISTOGRAMS = (
     "aten.op.",
     "dynamo.break.",
@@ -39,8 +39,8 @@ HISTOGRAMS = (
     "shapes.guard.",
     "shapes.reason.",
 )
-#: Prefix of the facts of a nightly run: compiling every kernel takes longer than all other facts
-#: together.
+#: Prefix of the facts that only a nightly run takes: they need every kernel compiled, which takes
+#: longer than all other facts together.
 ON_REQUEST = "resources."
 
 
@@ -86,8 +86,8 @@ def value_in(facts: Facts, fact: str) -> FactValue | None:
 
 
 def facts_with_compiles(observation: Observation) -> Facts:
-    """The facts of an observation, with `compiles` unless the case hung or crashed: that may be
-    the machine's fault.
+    """The facts of an observation, and `compiles`; without `compiles` if the case hung or crashed,
+    which may be the machine's fault.
     """
     failure = observation.failure
     if failure and failure.cause is not Cause.RAISED:
@@ -100,8 +100,8 @@ _DIFFERING = 4
 
 
 def changed_facts(before: Facts, after: Facts) -> str:
-    """The first facts that both sides have and that differ, as `loads.max 6 -> 4; loads [2 6] -> [2
-    4]`; empty if no facts differ.
+    """The first facts with different values on both sides, as
+    `loads.max 6 -> 4; loads [2 6] -> [2 4]`; empty if no facts differ.
 
     A fact that is unmeasured on both sides does not count as different.
     """
@@ -119,7 +119,7 @@ def changed_facts(before: Facts, after: Facts) -> str:
 
 
 def not_requested(names: Iterable[str], facts: Facts) -> set[str]:
-    """The names of facts that need a request, if the run of `facts` did not request them."""
+    """The facts among `names` that need a request, if the run of `facts` requested none."""
     if any(name.startswith(ON_REQUEST) for name in facts):
         return set()
     return {name for name in names if name.startswith(ON_REQUEST)}

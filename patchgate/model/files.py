@@ -1,5 +1,5 @@
-"""Writing files as a whole, so that a reader sees either the old text or the new; reading files
-with limits; making folders of results.
+"""Write files as a whole, so that a reader sees either the old text or the new text; read files
+with limits; make folders of results.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def write_atomically(path: Path, content: str | bytes, *, lasting: bool = True) 
             # killed.
             with open(os.open(path.parent, os.O_TMPFILE | os.O_WRONLY, 0o644), "wb") as file:
                 _fill(file, data, lasting)
-                # Python follows the link only with the descriptor of a folder, which has no effect
-                # on an absolute path.
+                # Python follows the link only if `src_dir_fd` is given, which has no effect on an
+                # absolute path.
                 os.link(
                     f"/proc/self/fd/{file.fileno()}",
                     temporary,
@@ -44,7 +44,7 @@ def write_atomically(path: Path, content: str | bytes, *, lasting: bool = True) 
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise
-            with open(temporary, "xb") as file:  # on a file system without nameless files
+            with open(temporary, "xb") as file:  # on a file system without O_TMPFILE
                 _fill(file, data, lasting)
         os.replace(temporary, path)
     except BaseException:
@@ -115,9 +115,9 @@ _RESULT_BYTES = 64 << 20
 
 
 def read_result(path: Path) -> str:
-    """The text of a file of a run's results, which may come from anyone.
+    """Return the text of a file of a run's results, which may be untrusted.
 
-    Raises OSError for a link, for anything but a file and for a file that is too large, and
+    Raises OSError for a link, for anything but a regular file and for a file that is too large, and
     ValueError for a text that is not UTF-8.
     """
     try:
@@ -131,7 +131,7 @@ def read_result(path: Path) -> str:
 def read_text(path: Path, next: str = "") -> str:
     """The text of a file in UTF-8.
 
-    Raises UsageError if the file cannot be read, or with the first line that is not UTF-8.
+    Raises UsageError if the file cannot be read, or names the first line that is not UTF-8.
     """
     data = read_bytes(path, next)
     try:
@@ -147,7 +147,7 @@ def read_text(path: Path, next: str = "") -> str:
 
 
 def read_bytes(path: Path, next: str = "") -> bytes:
-    """The bytes of a file of a project, which may be a stranger's.
+    """Return the bytes of a file of a project, which may be untrusted.
 
     Raises UsageError for anything but a file, and for a link that leads out of the repository.
     """
@@ -249,9 +249,8 @@ def refuse_links(folder: Path, depth: int = _DEPTH) -> None:
 def make_results_folder(path: Path, where: str, mark: str) -> None:
     """Make a folder whose contents a run will replace.
 
-    Raises UsageError if the folder has contents but no `mark`.
-
-    For several patches, each patch has its own folder with the mark.
+    Raises UsageError if the folder has contents, but no file `mark` in it or, as in a run of
+    several patches, in one of its folders.
     """
     refuse_tracked(path)
     make_folder(path, where)

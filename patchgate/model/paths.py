@@ -38,8 +38,8 @@ def display_path(path: Path | str) -> str:
 
 
 def leaves_project(path: Path, place: Path) -> bool:
-    """True if a path, after its links are followed, lies outside the repository around `place`; if
-    there is no repository, outside the project around `place`, or `place` itself.
+    """True if a path, with links followed, lies outside the repository around `place` (without a
+    repository: outside the project around `place`; without a project: outside `place`).
     """
     marks = (".git", "pyproject.toml", "patchgate.toml")
     around = (place.resolve(), *place.resolve().parents)

@@ -1,4 +1,4 @@
-"""Gains and losses of models between two sides: counts and sizes on both sides, and the change.
+"""Compare models on two sides: counts and sizes on both sides, and the change.
 
 The sides are one release without and with a patch, or two releases without a patch. Nothing here is
 judged.
@@ -93,7 +93,7 @@ class ModelImpact:
 
 @record
 class Impact:
-    """All models. Failed models come first, then the models that changed most."""
+    """The impact on all models. Failed models come first, then the models that changed most."""
 
     before: str  #: the name of the first side: "unpatched", "torch 2.14.1"
     after: str  #: the name of the second side

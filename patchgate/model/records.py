@@ -1,4 +1,4 @@
-"""The records that every room uses: workload, case, observation, expectation and verdict.
+"""The records that all of patchgate uses: workload, case, observation, expectation and verdict.
 
 They need the standard library only.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     @dataclass_transform(frozen_default=True, kw_only_default=True)
     def record(kind: type[Class]) -> type[Class]:
-        """A dataclass that is frozen, and whose fields are passed by name."""
+        """Make a frozen dataclass whose fields are passed by name."""
 
 else:
     record = dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class Numerics(Enum):
 
 
 class Cause(Enum):
-    """The way in which a child process that ran one case failed."""
+    """The way in which the child process of a case failed."""
 
     RAISED = "raised"
     HUNG = "hung"
@@ -43,7 +43,7 @@ class Cause(Enum):
     CRASHED = "crashed"
     OUT_OF_MEMORY = "out-of-memory"
     TAMPERED = "tampered"  #: the reply of the child, or a file of it, is invalid
-    MISSING = "missing"  #: the patch needs what is not installed
+    MISSING = "missing"  #: the patch needs something that is not installed
     MACHINE = "machine"
 
 
@@ -77,13 +77,13 @@ class Budget:
 @record
 class Workload:
     """A small model with inputs, compiled in one way, and the `checks` that run it. With
-    `premerge`, they run it before a merge too.
+    `premerge`, these checks run before a merge too.
 
     `dynamic_dim` is the only dynamic dimension of the first input. `reads` are the values that
-    `.item()` returns, call by call. `needs_device` says why no simulation can take its facts;
-    `tokens` are the sizes with which it is timed.
-    `asks` is the question to the probe that its facts answer. `model` is the content of the file of
-    a public model; `count` is how often the compiled part occurs in the published network.
+    `.item()` returns, call by call. `needs_device` is the reason why no simulation can take the
+    facts; `tokens` are the sizes with which the workload is timed. `asks` is the question that the
+    probe answers with facts. `model` is the content of the file of a public model; `count` is how
+    often the compiled part occurs in the published network.
     """
 
     name: str
@@ -136,7 +136,7 @@ class Failure:
         str  #: the exception and its text, or how the process ended; the same for the same failure
     )
     detail: str = ""
-    #: file:line of the innermost line of the patch that took part; without one, the patch
+    #: file:line of the innermost line of the patch that took part; the patch if there is none
     where: str | None = None
     raised_at: str | None = None  #: file:line where it was raised, when that is not `where`
     #: packages that are not installed, or a name that torch lacks, such as `torch.npu`
@@ -165,7 +165,7 @@ class Observation:
     `environment` is shown; observations of different environments are not compared. `artifacts` are
     paths that nothing compares. `ran` are the lines of the patch that ran, `took` the outcomes of
     its conditions, `stubbed` the names of stubs that were used (`StubUse`), and `callers` the lines
-    of torch that called an original, by its name.
+    of torch that called an original, by the name of the original.
     """
 
     case: Case
@@ -210,7 +210,7 @@ class Verdict:
     """One judgement of one check on one case."""
 
     code: str  #: stable: `PG301`
-    kind: Kind  #: what the comparison found; decides the colour
+    kind: Kind  #: the result of the comparison; decides the colour
     check: str  #: the check that judged, as reports list it
     case: Case  #: workload and device are empty if the verdict is not about a compile
     #: the line of a report's matrix: the case's name, or what was looked at (`versions`, `calls`)
@@ -229,8 +229,8 @@ class Verdict:
     recorded: str | None = None  #: the value that golden holds for the patched case
     where: str | None = None  #: file:line, or a file of the results
     why: str = ""  #: why this matters
-    advice: str = ""  #: what to do, in words
-    commands: tuple[Command, ...] = ()  #: what to type, in this order
+    advice: str = ""  #: the next step, in words
+    commands: tuple[Command, ...] = ()  #: the commands to type, in this order
     strict: bool = False  #: True if notes are red
 
     @property
@@ -268,16 +268,16 @@ class Code:
 
     code: str  #: `PG301`
     title: str  #: a few words, as a heading
-    what: str  #: what happened
+    what: str  #: the event
     why: str  #: why it matters
-    fix: str  #: what to do, in words
-    commands: tuple[Command, ...] = ()  #: what to type, in this order
+    fix: str  #: the fix, in words
+    commands: tuple[Command, ...] = ()  #: the commands to type, in this order
     paste: str = ""  #: lines to paste into the patch
 
 
 def read_codes(text: str) -> tuple[Code, ...]:
-    """Read codes from a text: `PG101 title`, and indented below it the event, `Why: ...`, `Fix:
-    ...`, and in some `Paste:` with lines of a patch.
+    """Read codes from a text. Each code has a line `PG101 title` and, indented below it, the event,
+    `Why: ...`, `Fix: ...`, and possibly `Paste:` with lines of a patch.
     """
     codes = []
     for block in re.split(r"\n(?=PG\d)", text.strip()):

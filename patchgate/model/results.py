@@ -58,7 +58,7 @@ class Point:
     """The value of one fact in one run."""
 
     at: str  #: when the run was, in ISO 8601
-    torch: str  #: the line of releases: each nightly build continues the one before
+    torch: str  #: the line of releases; all nightly builds of a release are one line
     patch: str  #: the patch's id, or "unpatched"
     value: str  #: the value as JSON
 
@@ -113,7 +113,7 @@ class FailureGroup:
     bucket: str  #: "new", "still", "newly silent" or "closed"
     code: str
     signature: str  #: the wording without figures and addresses
-    keys: tuple[VerdictKey, ...]  #: its failures in the last run with such failures
+    keys: tuple[VerdictKey, ...]  #: the failures in the last run that had this signature
 
 
 @record
@@ -165,27 +165,27 @@ class MinimalSet(Generic[Item]):
 class Outcome:
     """The place in a sequence where the answer changes, in either direction."""
 
-    holds: bool  #: whether the question holds from `first` on; if not, it held up to `last`
-    last: str  #: the last item before the turn
-    first: str  #: the first item after the turn
-    between: tuple[str, ...]  #: items that cannot tell: the turn is at one of them or at `first`
+    holds: bool  #: True if the question holds from `first` on; False if it held up to `last`
+    last: str  #: the last item before the change
+    first: str  #: the first item after the change
+    between: tuple[str, ...]  #: items that cannot tell: the change is at one of them or `first`
     readings: Mapping[str, Reading]  #: by item, for every item that was measured
-    #: how often all known answers turn; more than once means that this is only the first turn
+    #: how often all known answers change; more than once means that this is only the first change
     turns: int = 1
 
 
 @record
 class TurnFound:
-    """An outcome, and the values of both sides for a reader."""
+    """An outcome of a search, and the texts that a report shows with it."""
 
     outcome: Outcome
-    what: str  #: what was searched: "release", "nightly build", "commit" or "commit of torch"
+    what: str  #: the kind of item: "release", "nightly build", "commit" or "commit of torch"
     question: str  #: the question as it was typed
     size: int  #: how many items there were
-    labels: Mapping[str, str]  #: how a reader knows each item at the turn
-    commands: Mapping[str, str]  #: for each of these items, the one-line command that asks it
+    labels: Mapping[str, str]  #: the name of each item at the change, for a reader
+    commands: Mapping[str, str]  #: the one-line command that asks about each of these items
     notes: tuple[str, ...] = ()  #: notes on the course of the search
-    #: Lines on other changes at the turn, by title.
+    #: Lines on other changes between both sides, by title.
     changes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: The result of a search of torch's commits between both sides, or why there is no result; None
     #: if no such search was asked for.
@@ -200,7 +200,7 @@ class CulpritsFound:
     what: str  #: "hunks" or "targets"
     question: str  #: the question as it was typed
     size: int  #: how many parts there were
-    #: the one-line commands that ask with these parts, and with all others
+    #: the one-line commands that ask the question with these parts, and with all other parts
     commands: tuple[str, ...]
 
 
@@ -211,5 +211,5 @@ class Example:
     code: str
     case: str  #: the case's folder, below the checkout
     where: str  #: file:line below the checkout, as printed; empty if none was printed
-    text: str  #: what was judged, on which torch, and what came out
+    text: str  #: the subject of the verdict, the torch, and the result
     expected: str = ""

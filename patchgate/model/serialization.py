@@ -1,5 +1,5 @@
-"""Records to plain dicts and back: our own JSON, and tables that people write (TOML, constants of a
-workload).
+"""Convert records to plain dicts and back, for our own JSON and for tables that people write (TOML,
+constants of a workload).
 
 A value is read by the type of its field, and nothing is converted silently: `title = 3` is refused,
 and the message names its path. A missing fact is `{"unmeasured": why}`.
@@ -50,24 +50,24 @@ class Invalid(ValueError):
 
 
 class Key(NamedTuple):
-    """The form in which people write a field, beyond its name and type."""
+    """The form of a field in files that people write, beyond its name and type."""
 
     #: the key, if it differs from the name of the field; None if no key sets the field
     name: str | None = ""
-    read: Reader | None = None  #: takes the place of the field's type
-    example: str = ""  #: what to write instead of a value that does not fit
+    read: Reader | None = None  #: reads the value in place of the reader of the field's type
+    example: str = ""  #: a text to write instead of a value that does not fit
 
 
 def key(default: Any = dataclasses.MISSING, **how: Any) -> Any:
-    """A field that people write, with the properties of a `Key`. A `default` that is a function is
-    called for the default value.
+    """Return a dataclass field that people write, with the properties of a `Key`. If `default` is a
+    function, it is called for the default value.
     """
     made = {"default_factory" if callable(default) else "default": default}
     return dataclasses.field(**made, metadata={Key: Key(**how)})
 
 
 def one_of(choices: Iterable[str], noun: str) -> Reader:
-    """Reads one of `choices`; anything else is "no `noun` `value`"."""
+    """Return a reader that accepts `choices` only, and otherwise raises "no `noun` `value`"."""
     known = tuple(choices)
 
     def read(value: Any) -> str:
@@ -79,7 +79,7 @@ def one_of(choices: Iterable[str], noun: str) -> Reader:
 
 
 def list_of(read: Reader) -> Reader:
-    """Reads a list, each item by `read`."""
+    """Return a reader of lists that reads each item by `read`."""
 
     def read_all(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, (list, tuple)):
@@ -90,8 +90,8 @@ def list_of(read: Reader) -> Reader:
 
 
 def structure(kind: type[Record], table: object, *, written: bool = True) -> Record:
-    """The record that a table describes. The table has the keys that people write if `written`,
-    otherwise the names of the fields.
+    """Return the record that a table describes. The keys of the table are those that people write
+    if `written`, otherwise the names of the fields.
 
     Raises Invalid for the first unknown key, or else for the first value that does not fit.
     """
@@ -143,12 +143,12 @@ def _read_scalar(kind: Any, value: Any) -> Any:
 
 
 def read_string(value: Any) -> str:
-    """A text. Raises Invalid."""
+    """Return a value that is a string. Raises Invalid for any other."""
     return str(_read_scalar(str, value))
 
 
 def read_version(value: Any) -> str:
-    """The text of a PEP 440 version. Raises Invalid."""
+    """Return the text of a PEP 440 version. Raises Invalid for any other value."""
     text = read_string(value)
     try:
         _parse_version(text)
@@ -161,7 +161,7 @@ _parse_version = cache(Version)
 
 
 def read_requirement(value: Any) -> str:
-    """Read the text of a requirement in pip's syntax, of anything but torch. Raises Invalid."""
+    """Return a requirement in pip's syntax. Raises Invalid for any other value, and for torch."""
     # Imported here, because the import takes longer than linting a small file.
     from packaging.requirements import Requirement
 
@@ -179,7 +179,7 @@ def read_requirement(value: Any) -> str:
 
 
 def read_specifier(value: Any) -> str:
-    """The text of a PEP 440 specifier. Raises Invalid."""
+    """Return the text of a PEP 440 specifier. Raises Invalid for any other value."""
     text = read_string(value)
     try:
         SpecifierSet(text).contains("2")  # raises if a number has too many digits
@@ -223,7 +223,7 @@ class _FieldKey(NamedTuple):
 
 
 def _keys(kind: Any, written: bool) -> dict[str, _FieldKey]:
-    """The fields of a dataclass by the keys that set them."""
+    """Return the fields of a dataclass, each under the key that sets it in a table."""
     types, keys = get_type_hints(kind), {}
     for field in fields(kind):
         how: Key = field.metadata.get(Key, Key()) if written else Key()
@@ -284,11 +284,11 @@ def _check_facts(observation: Observation) -> None:
 
 # A separator of folders, of words, or of the sections of a golden file.
 _NO_NAME = re.compile(r"[/\\\s\[\]]")
-# The most bytes of a name. A file system allows 255 for a file name, which consists of several.
+# The most bytes of a name. A file name has several names; file systems allow it 255 bytes.
 _LONGEST_NAME = 200
-# In JSON: half of a character beyond U+FFFF, which is one only together with the other half.
+# The JSON escape of half a surrogate pair; only both halves are a character (beyond U+FFFF).
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
-# More than the types of these is checked, because the file may have been written by hand.
+# Checks of records beyond the types of fields, because files may have been written by hand.
 _CHECKS: dict[Any, Callable[[Any], None]] = {Case: _check_case, Observation: _check_facts}
 
 
@@ -320,10 +320,10 @@ def fact_to(value: FactValue) -> Any:
 
 
 def parse_json(text: str) -> Any:
-    """The value of a JSON text.
+    """Return the value of a JSON text.
 
-    Raises ValueError also for one that is nested too deep, and for one with half a character, which
-    could be neither written nor the name of a file.
+    Raises ValueError for invalid JSON, for too deep nesting, and for half a surrogate pair, which
+    can neither be written to a file nor be in the name of a file.
     """
     try:
         value = json.loads(text)
@@ -353,8 +353,8 @@ def _plain(value: Any) -> Any:
 
 
 def from_dict(kind: type[Record], data: object, *, where: str) -> Record:
-    """The record that `data` describes. Raises UsageError that names `where`, and what does not
-    fit.
+    """Return the record that `data` describes. If it does not fit, raises UsageError with `where`
+    and the reason.
     """
     try:
         return structure(kind, data, written=False)
@@ -365,8 +365,8 @@ def from_dict(kind: type[Record], data: object, *, where: str) -> Record:
 
 
 def ran_of(answer: Answer) -> dict[str, Any]:
-    """The lines that ran, the outcomes, the uses of stubs and the callers of originals of an
-    answer, by their names in `Observation`.
+    """Return four fields of an `Observation` from an answer: the lines that ran, the outcomes of
+    conditions, the used stubs, and the callers of originals.
     """
     took = tuple((line, word) for line, word in answer.get("took", ()))
     return {

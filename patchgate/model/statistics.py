@@ -53,10 +53,10 @@ def ratio_interval(rounds: Sequence[Round], confidence: float) -> Interval:
     """Student's confidence interval of the ratio. Each round counts with the mean log ratio of its
     pairs.
 
-    Rounds, not pairs, are the sample: pairs of one round share where its memory lies, which moves
+    The sample is rounds, not pairs: the pairs of a round share a placement in memory, which moves
     the ratio by as much as a small regression. A bootstrap over a dozen rounds would be too narrow.
-    A trimmed mean, not a median: the clock of a device ticks coarsely, and medians stick to its
-    ticks.
+    The mean is a trimmed mean, because a median would stick to the coarse ticks of a device's
+    clock.
     """
     if len(rounds) < 3:
         raise ValueError(f"{len(rounds)} rounds: an interval needs at least 3")
@@ -112,13 +112,11 @@ def hull(intervals: Sequence[Interval]) -> Interval:
 
 
 def quantiles(times: Sequence[float]) -> tuple[float, float, float]:
-    """p50, p95 and p99."""
+    """Return the quantiles p50, p95 and p99."""
     ordered = sorted(times)
 
     def at(share: float) -> float:
-        """The time at a share of the sorted times, interpolated between the two around
-        that place.
-        """
+        """The time at a share of the sorted times, interpolated between its two neighbours."""
         place = min(max(0.4 + share * (len(ordered) + 0.2), 1), len(ordered))
         below, above = ordered[int(place) - 1], ordered[math.ceil(place) - 1]
         return below + (above - below) * (place % 1)

@@ -1,5 +1,5 @@
-"""Text from a patch, torch or a file, made safe to print; a time in words; the known name that is
-nearest to a misspelt name.
+"""Make text from a patch, torch or a file safe to print; write times and counts; find the known
+name that is nearest to a misspelt name.
 """
 
 from __future__ import annotations

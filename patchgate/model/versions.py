@@ -101,7 +101,7 @@ def in_order(releases: Iterable[str]) -> list[str]:
 
 
 def runs(members: Container[str], known: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """(first, last) place in `known`, which is sorted, for each unbroken run of members."""
+    """Yield the (first, last) places in `known` (sorted) of each unbroken run of members."""
     for inside, places in groupby(range(len(known)), lambda at: known[at] in members):
         run = list(places)
         if inside:
@@ -132,7 +132,7 @@ class ReleaseSets:
         )
 
     def _mask(self, text: str) -> int:
-        """Raises KeyError for a release that is not known."""
+        """The bit mask of a text. Raises KeyError for a release that is not known."""
         found = 0
         for part in text.split(","):
             span = parse_range(part, newest=self.releases[-1])

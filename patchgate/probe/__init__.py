@@ -1,6 +1,6 @@
 """The probe: the only code of patchgate that imports torch.
 
-It runs inside each torch environment and needs nothing but torch and the standard library. It knows
-no golden values, claims or verdicts. Imports go one way: process, simulate, patch, compile,
+It runs inside each torch environment and needs only torch and the standard library. It knows no
+golden values, claims or verdicts. Imports go in one direction: process, simulate, patch, compile,
 numerics and timing, serve.
 """

@@ -21,9 +21,9 @@ from patchgate.probe.serve.warm_up import import_compiler, import_torch
 def main() -> None:
     """Start a server for each state of torch, one for each control channel, and watch them.
 
-    This process stays small. When the host has ended, it ends the servers and all their processes
-    at once, even during an import of torch, and removes the folder HOME. After an exception in a
-    server the folder stays, with the log.
+    This process stays small. When the host has ended, this process at once ends the servers and all
+    their processes, even during an import of torch, and removes the folder HOME. If a server ends
+    before the host, the folder stays, with the log.
     """
     adopt_orphans()
     home = sys.argv[-1]
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def _start(loaded: str, controls: dict[str, socket.socket], home: str, before: float = 0.0) -> int:
-    """Fork the server that serves the channel `loaded` with processes that have loaded that.
+    """Fork the server for the channel `loaded`, which names the part of torch that it loads.
 
     The `torch` server forks the `compiler` server. `before` is the CPU seconds that the parent had
     used before the fork.

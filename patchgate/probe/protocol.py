@@ -1,7 +1,7 @@
 """The wire protocol: the questions to the probe and its answers, one JSON object each way.
 
 Host and probe read their types here, and the server checks each reply against them. `QUESTIONS`, at
-the end, lists the pairs and who answers. `failure` replaces any answer.
+the end, lists each question, its answer and who answers. Any answer may be a `Failed` instead.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypedDict
 
-# The factor by which a child may exceed its limit, and by which the host waits longer: the child's
-# clock leaves out waits for a core. The number was chosen, not measured.
+# A child may run, and the host waits, up to this many times the limit, because the child's clock
+# leaves out waits for a core. The number was chosen, not measured.
 PATIENCE = 3.0
-# The cause of a failure before the host has asked again: a signal from outside ended the child, and
-# memory was not short.
+# The first cause of a failure if a signal from outside ended the child and memory was not short;
+# the host then asks again.
 KILLED = "killed"
-#: The beginning of an error that means that only a real device could answer.
+#: The beginning of an error message if only a real device could answer.
 NEEDS_DEVICE = "needs a real device"
-#: Parts of the messages when torch's C++ or Triton looks for the device itself.
+#: Parts of the error messages of torch's C++ and Triton if they look for the device themselves.
 NO_DEVICE = (
     "Found no NVIDIA driver",
     "No CUDA GPUs are available",
@@ -26,14 +26,14 @@ NO_DEVICE = (
     "0 active drivers",
 )
 #: A device as described in `fixtures/devices`: always `name`, `kind` ("simulated", "codegen",
-#: "plugin" or "real") and `backend` (torch's name for it); `properties`, `speed`, `isa`, `threads`
-#: and others for some kinds.
+#: "plugin" or "real") and `backend` (torch's name for it); some kinds have `properties`,
+#: `speed`, `isa`, `threads` and other keys.
 Profile = dict[str, Any]
 #: Any function.
 Function = Callable[..., Any]
 #: Any request, for functions that read keys of several questions.
 Request = Mapping[str, Any]
-#: Notes the name of the present step; a failure carries the last one.
+#: Records the name of the current step; a failure carries the last recorded name.
 Stage = Callable[[str], None]
 #: Name of a fact -> a number, a text, a histogram as a list, or `Unmeasured`.
 Facts = dict[str, Any]
@@ -61,11 +61,11 @@ class Question(_Question, total=False):
     """The keys that every request may carry."""
 
     env: dict[str, str | None]  #: Environment variables of the child; None removes one.
-    libraries: str  #: A folder with compiled C++; the child starts with copies of it in its own.
+    libraries: str  #: A folder of compiled C++; the child first copies it into its own folder.
     import_path: list[str]  #: Folders of the project to import from.
     foreign: bool  #: The workload comes with a patch or a project: trust it as little as a patch.
     confined: bool  #: Refuse to answer if a child that runs a patch cannot be confined in full.
-    fresh: bool  #: Answer in a new process, not in a fork, which cannot use a real device.
+    fresh: bool  #: Answer in a new process, because a fork cannot use a real device.
 
 
 class OnDevice(Question):
@@ -78,14 +78,14 @@ class Loading(TypedDict, total=False):
     scope: str | None  #: Name of the patch's context manager; entered once the patch is installed.
     #: Calls that install it after its import, in order: `function`, `module:function(arguments)`.
     install: list[str]
-    stubs: list[str]  #: Modules that a stub stands for.
-    part_of: str  #: File in whose place the patch is imported; empty for the patch's own place.
-    environment: list[str]  #: Variables, `NAME=value`, that the patch finds set.
+    stubs: list[str]  #: Modules that are replaced by stubs.
+    part_of: str  #: The file that the patch is imported in place of; empty if there is none.
+    environment: list[str]  #: Variables that are set for the patch, as `NAME=value`.
     paths: list[str]  #: Folders to import from, before all others.
 
 
 def variables_of(how: Mapping[str, Any]) -> dict[str, str]:
-    """The environment variables that a patch finds set."""
+    """Return the environment variables that are set for a patch, by name."""
     return {
         name: value
         for name, _, value in (each.partition("=") for each in how.get("environment", ()))
@@ -93,7 +93,7 @@ def variables_of(how: Mapping[str, Any]) -> dict[str, str]:
 
 
 class OtherPatch(Loading):
-    """A patch that is installed beside the one that is judged."""
+    """A patch that is installed together with the one under test."""
 
     patch: str  #: Its path.
 
@@ -102,7 +102,7 @@ class Patched(OnDevice, Loading, total=False):
     """A question that is answered with or without a patch."""
 
     patch: str | None  #: Path of the patch; without it the unpatched torch answers.
-    after: list[OtherPatch]  #: Patches that are run first.
+    after: list[OtherPatch]  #: Patches that are run before this one.
     left: bool  #: Leave the scope again before anything is compiled.
 
 
@@ -114,7 +114,7 @@ class _Workload(Patched):
 
 
 class Compile(_Workload, total=False):
-    """A question that compiles a workload; some use only some of the keys."""
+    """A question that compiles a workload; it may use only some of the keys."""
 
     dynamic_dim: int | None  #: The only dynamic dimension of the first input.
     training: bool  #: Compile the backward graph too.
@@ -123,7 +123,7 @@ class Compile(_Workload, total=False):
     #: A public model to build, in place of what the file builds (`inputs/models.py`).
     model: dict[str, Any]
     cover: bool  #: The answer also says which lines of the patch ran.
-    #: With `cover`, also who calls these originals: `holders` of `Applied`.
+    #: With `cover`, the answer also names the callers of these originals (`holders` of `Applied`).
     held: dict[str, list[str]]
 
 
@@ -151,13 +151,13 @@ class Run(_Run, total=False):
 
 
 class RunOffers(Compile):
-    #: The file to write for the first offer; the number of each other offer is added to its name.
+    #: The file to write for the first offer; for each later offer, its number is added to the name.
     outputs: str
     offers: list[str]  #: As in `Applied`.
 
 
 class SampleTokens(Sample, total=False):
-    tokens: int  #: After each prompt, if not all.
+    tokens: int  #: Number of tokens to sample after each prompt; if absent, all.
 
 
 class RunOperators(Sample, total=False):
@@ -175,11 +175,11 @@ class RunOperators(Sample, total=False):
     unpatched: str  #: The file that was written for these names without the patch.
     only: list[
         int
-    ]  #: Without a patch: its samples that are compiled; where both are empty, the first.
-    only_simulated: list[int]  #: Without a patch: those whose code for `simulated` is run.
-    #: Also which lines of the patch ran: of programs, in the first of each option.
+    ]  #: Without a patch: samples to compile; the first few if `only_simulated` is empty too.
+    only_simulated: list[int]  #: Without a patch: the samples whose code for `simulated` is run.
+    #: Also say which lines of the patch ran; of the programs, only in the first of each option.
     cover: bool
-    as_patched: bool  #: Without a patch: do all that is done with one, in place of these.
+    as_patched: bool  #: Without a patch: do all that is done with one, and ignore the `only` lists.
     simulated: Profile | None  #: The GPU for which code is run too, if the patch changes any.
 
 
@@ -194,8 +194,8 @@ class Compare(OnDevice):
 
 class Time(Compile):
     size: str  #: "small", or the number of tokens.
-    rounds: int  #: Code and inputs are placed anew in each.
-    for_seconds: float  #: The seconds of all rounds together.
+    rounds: int  #: Number of rounds; each places code and inputs in memory anew.
+    for_seconds: float  #: Total seconds of all rounds.
     seed: int  #: The seed of the order within pairs.
     built: str  #: A folder that keeps the kernels of both sides.
     tuned: str | None  #: A folder that keeps what the mode has tuned.
@@ -227,7 +227,7 @@ class InspectSurface(_Import):
 
 
 class _Apply(InspectSurface):
-    version: str  #: What the patch reads as torch's version.
+    version: str  #: The version of torch that the patch reads.
 
 
 class Apply(_Apply, total=False):
@@ -240,13 +240,13 @@ class ApplyEach(InspectSurface):
 
 
 class ReadCode(Question):
-    code: list[str]  #: Generated code, a text a graph.
+    code: list[str]  #: Generated code, one text for each graph.
     backend: str  #: Torch's name for the device that the code is for.
 
 
 class RunAnew(_Import):
     version: str  #: As in `Apply`.
-    names: list[str]  #: What the patch changes in a process that has loaded the whole compiler.
+    names: list[str]  #: The names that the patch changes once the whole compiler is loaded.
     variables: list[str]  #: Environment variables that the patch claims to set.
     holders: list[str]  #: As in `Applied`, of all changed names.
 
@@ -264,9 +264,9 @@ class Failure(TypedDict):
     detail: str  #: A traceback, or the end of the output.
     where: (
         str | None
-    )  #: file:line of the patch's innermost line that took part; the patch if none did.
+    )  #: file:line of the innermost frame in the patch; the path of the patch if there is none.
     raised_at: str | None  #: file:line where the error was raised, if it differs from `where`.
-    missing: list[str]  #: Packages that are not installed, or a name of torch, `torch.npu`.
+    missing: list[str]  #: Packages that are not installed, or a missing name of torch: `torch.npu`.
 
 
 class Failed(TypedDict):
@@ -280,8 +280,8 @@ class Completed(TypedDict):
 
 class Coverage(TypedDict):
     ran: list[int]  #: Lines of the patch that ran.
-    took: list[Outcome]  #: Outcomes of its conditions in them.
-    callers: dict[str, str]  #: Name of `held` -> a line of torch that called the original.
+    took: list[Outcome]  #: Outcomes of the conditions in these lines.
+    callers: dict[str, str]  #: Name in `held` -> a line of torch that called the original.
 
 
 class OptionFacts(Completed):
@@ -293,7 +293,7 @@ class ShapeFacts(OptionFacts, Coverage):
 
 
 class Observed(ShapeFacts, total=False):
-    #: Generated code, a text a graph. With a patch, `ReadCode` asks for the facts of the code.
+    #: Generated code, one text for each graph. With a patch, `ReadCode` asks for its facts.
     code: list[str]
     stubbed: list[StubUse]  #: Names of stubs that were used until the workload was compiled.
 
@@ -320,13 +320,13 @@ class MemoryFault(TypedDict):
     """A misuse of memory by a generated kernel that a GPU does not report."""
 
     kind: str  #: "outside" of a buffer, "race" of two programs, or "unwritten" memory that is read.
-    kernel: str  #: Its name, or that of the operator that reads.
+    kernel: str  #: Name of the kernel, or of the operator that reads.
     line: str  #: The line of the kernel's source; empty for an operator.
     what: str
 
 
 class Interpreted(Completed):
-    #: Why code for a simulated device cannot be run; empty where it was, or for another device.
+    #: Why code for a simulated device cannot be run; empty if it was run, or for other devices.
     unmeasured: str
 
 
@@ -335,12 +335,12 @@ class Ran(Interpreted):
 
 
 class RanWorkload(Ran):
-    settings: list[str]  #: Settings that compiling and running left changed: "process umask".
+    settings: list[str]  #: Settings, such as "process umask", that the run left changed.
 
 
 class OfferRun(TypedDict):
-    graphs: int  #: Graphs that a pass was given.
-    changed: int  #: Graphs that the pass changed.
+    graphs: int  #: Number of graphs that a pass was given.
+    changed: int  #: Number of graphs that the pass changed.
     faults: dict[str, str]  #: "raises", "refuses", "metadata" and others -> one text each.
 
 
@@ -349,9 +349,9 @@ class Offered(Completed):
 
 
 class CustomOperator(TypedDict):
-    calls: int  #: Calls that eager mode runs, and that were checked.
-    faults: list[str]  #: Faults of a call with a dtype that has faults with every shape tried.
-    some: list[str]  #: Faults that calls of the same dtype with other shapes do not have.
+    calls: int  #: Number of calls that were checked.
+    faults: list[str]  #: Faults of dtypes for which every call has faults.
+    some: list[str]  #: Faults that only some calls of a dtype have.
 
 
 class OperatorsChecked(Completed):
@@ -364,20 +364,20 @@ class RanPlainly(TypedDict):
 
 
 class Operators(Completed, Coverage):
-    #: Changed name -> operators of which samples were run; none where none is known.
+    #: Changed name -> operators whose samples were run; empty if no operator is known for it.
     operators: dict[str, list[str]]
     unmeasured: str  #: Why there are no samples; empty where there are.
 
 
 class Compared(TypedDict):
-    #: As documented by the functions of `patchgate.probe.numerics` that compare.
+    #: The comparing functions of `patchgate.probe.numerics` document the metrics.
     metrics: dict[str, Any]
     unreadable: str  #: Why the patched file cannot be compared, although the unpatched file can.
 
 
 class Times(Completed):
-    rounds: list[Round]  #: On the CPU the time that the process computed.
-    elapsed: list[Round]  #: On the CPU the time that passed; empty on a GPU.
+    rounds: list[Round]  #: Times of calls; on the CPU, CPU time of the process.
+    elapsed: list[Round]  #: Wall times of the calls on the CPU; empty on a GPU.
     first_call: dict[str, float]  #: Side -> seconds, compile included.
     peak_memory: dict[str, int]  #: Side -> bytes; empty on the CPU.
     warm_up: str  #: How the warm-up went.
@@ -388,7 +388,7 @@ class Times(Completed):
 class Cached(Coverage):
     answers: dict[str, int]  #: Hits, misses and bypasses of each cache.
     code: list[str]  #: Digests of the code that was loaded, in order.
-    options: dict[str, Any]  #: The plain options that had other values while code was generated.
+    options: dict[str, Any]  #: Options of plain types that had changed when code was generated.
 
 
 class Kernels(Completed):
@@ -407,7 +407,7 @@ class Recompiles(TypedDict):
 
 
 class Hooks(TypedDict):
-    called: dict[str, int]  #: A hook of the user's into the compiler -> calls.
+    called: dict[str, int]  #: The user's hook into the compiler -> number of calls.
     replaced: list[
         str
     ]  #: The hooks that hold another pass once the patch is installed and its scope entered.
@@ -416,30 +416,30 @@ class Hooks(TypedDict):
 
 
 class Functions(TypedDict):
-    """By function of the patch, named `name:first line`."""
+    """The functions of the patch, each named `name:first line`."""
 
-    functions: dict[str, list[int]]  #: Lines of its body.
-    outcomes: dict[str, list[Outcome]]  #: Every way in which its conditions can come out.
+    functions: dict[str, list[int]]  #: Function -> lines of its body.
+    outcomes: dict[str, list[Outcome]]  #: Function -> all possible outcomes of its conditions.
 
 
 class Effect(TypedDict):
     """An effect of importing a patch other than a change of torch."""
 
     kind: (
-        str  #: environment, config, state, process, python, device, compile, threads, processes,
-        #: network or files.
+        str  #: One of environment, config, state, process, python, device, compile, threads,
+        #: processes, network and files.
     )
     name: str  #: The setting, call or file.
     what: str  #: What happened, for a reader.
     line: int | None  #: Of the patch.
-    old: str  #: repr of a setting's value before.
+    old: str  #: repr of a setting's value before the import.
 
 
 class StubUse(TypedDict):
     """A name of a stub that was used."""
 
-    name: str  #: Dotted, from the stub's module on.
-    where: str  #: file:line, the patch's where it used the name.
+    name: str  #: Dotted name, which begins with the stub's module.
+    where: str  #: file:line of the first use, or of the patch's first use if there is one.
     by_patch: bool  #: True if the patch's own file used the name.
 
 
@@ -450,7 +450,7 @@ class StandIns(TypedDict):
 class Changes(TypedDict):
     #: Dotted names that lead to another object now; an entry of a registry is `name[key]`.
     changed: list[str]
-    claimed: dict[str, list[str]]  #: Target -> the changed names that it means.
+    claimed: dict[str, list[str]]  #: Claimed target -> the changed names that it stands for.
     defined: list[str]  #: Operators that were not there before, as `namespace::name`.
     effects: list[Effect]
     stubbed: list[StubUse]
@@ -462,16 +462,16 @@ class ChangesByVersion(TypedDict):
 
 class Applied(Changes):
     holders: dict[str, list[str]]  #: Changed name -> names that still lead to its original.
-    certain: dict[str, str]  #: Of these, why users meet the original, if no call must show it.
-    edited: list[str]  #: Functions of torch that the patch wrote into, without replacing them.
+    certain: dict[str, str]  #: Changed name -> why users meet its original, if known without calls.
+    edited: list[str]  #: Functions of torch that the patch modified without replacing them.
     overrides: list[str]  #: Changed names that their owner did not have itself.
     unreachable: list[str]  #: Changed methods that every subclass overrides.
     replacements: dict[str, list[int]]  #: Changed name -> lines of its replacement in the patch.
-    unseen: list[Effect]  #: Options that another thread reads otherwise.
+    unseen: list[Effect]  #: Options for which another thread reads another value.
     leaks: list[str]  #: Names changed outside the scope.
-    leaks_by: dict[str, list[str]]  #: Another end of the scope -> the names changed after it.
-    ended: list[str]  #: Changes by the scope that the end of a block inside it takes back.
-    uncompiled: str  #: The class of a mode that its scope enters, in which torch compiles nothing.
+    leaks_by: dict[str, list[str]]  #: Other way to end the scope -> names that stay changed.
+    ended: list[str]  #: The scope's changes that are undone when a block inside it ends.
+    uncompiled: str  #: Class of a mode that its scope enters and in which torch does not compile.
     #: Names whose objects hold the patch's code deep inside; searched if nothing else was found.
     held: list[str]
     calls: list[
@@ -492,14 +492,14 @@ class Applied(Changes):
     by_package: list[str]  #: Names that the import of this package changed.
     offers: list[
         str
-        #: For users to call: `backend NAME`, `function NAME` (also a backend), `pass NAME`.
+        #: Offered to users: `backend NAME`, `function NAME` (also a backend), `pass NAME`.
     ]
-    #: Packages that the patch imports where they are installed, and that are not installed here.
+    #: Packages that the patch imports only if they are installed, and that are missing here.
     absent: list[str]
 
 
 class RunAnewResult(TypedDict, total=False):
-    """The changes by the patch in an interpreter that has loaded nothing but `import torch`."""
+    """The changes by the patch in an interpreter that has run only `import torch`."""
 
     missing: list[str]  #: The requested names that the patch does not replace.
     dead: list[Effect]  #: Environment variables that it sets or claims, and that have no effect.
@@ -515,7 +515,7 @@ class Finding(TypedDict):
     line: int | None  #: Of the patch.
     expected: str
     actual: str
-    #: Parameters that only a caller which passes them by name misses; otherwise empty.
+    #: Parameters, if the fault affects only callers that pass them by name; otherwise empty.
     by_name: list[str]
 
 
@@ -528,12 +528,12 @@ class Undone(TypedDict):
     undone: list[str]  #: Names that the first patches replaced and the last one took back.
 
 
-#: A process that answers has loaded the whole compiler, `import torch` alone, or nothing of torch.
+#: An answering process has loaded the whole compiler, only `import torch`, or nothing of torch.
 LOADED = ("compiler", "torch", "nothing")
 
 
 class Exchange(NamedTuple):
-    """A question: the types of its two messages, the function that answers it, and where."""
+    """A question: the types of its request and answer, and the function and process that answer."""
 
     request: Any
     answer: Any
@@ -548,7 +548,7 @@ class Exchange(NamedTuple):
         return f"patchgate.probe.{self.answered_by.partition(':')[0]}"
 
 
-#: The questions that can be asked, by the name that `do` has.
+#: All questions, by their values of `do`.
 QUESTIONS = {
     "sentinel": Exchange(Patched, Sentinel, "compile.observe:observe_sentinel"),
     "observe": Exchange(Observe, Observed, "compile.observe:observe"),

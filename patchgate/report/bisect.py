@@ -1,5 +1,5 @@
-"""The answer of a search as text: where the answer turns, what changed with it, and how to see both
-sides.
+"""The result of a search as text: where the answer changes, the other changes there, and the
+commands that show both sides.
 
 A list of changes is cut after some lines and says how many more there are.
 """
@@ -15,7 +15,7 @@ _LONGEST = 24
 
 
 def render_turn(turn: TurnFound) -> Iterator[str]:
-    """Lines about a turn, and about the commit of torch behind it if one was searched."""
+    """Yield lines about the change of an answer, and about its commit of torch if searched."""
     outcome, labels = turn.outcome, turn.labels
     verb = "holds" if outcome.holds else "no longer holds"
     if outcome.between:
@@ -62,7 +62,7 @@ def render_culprits(culprits: CulpritsFound) -> Iterator[str]:
 
 
 def changed_facts(outcome: Outcome) -> list[str]:
-    """`loads.max: 6 -> 2` for each fact that differs between both sides of a turn."""
+    """`loads.max: 6 -> 2` for each fact that differs between both sides of the change."""
     before, after = outcome.readings[outcome.last].facts, outcome.readings[outcome.first].facts
     names = sorted(before.keys() | after.keys()) if before and after else []
     return [

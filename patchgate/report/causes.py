@@ -1,4 +1,4 @@
-"""Red verdicts -> the causes that they share.
+"""Group red verdicts by the causes that they share.
 
 A cause has one sentence on what happened, and an order of evidence. The table below decides both.
 """
@@ -15,7 +15,7 @@ from patchgate.model.records import Verdict, record
 
 # Fact that sums up the effect of a patch on a kernel -> its short name; the best evidence first.
 HEADLINES = {"kernels.called": "kernels", "loads": "loads", "bytes.total": "bytes"}
-# Costs that have one figure on both sides of each case: fact -> noun.
+# Fact -> noun, for costs that have one figure on both sides of each case.
 _COSTS = {COSTS[name].facts[0]: COSTS[name].noun for name in ("kernels", "bytes", "peak_memory")}
 _EVIDENCE = tuple(dict.fromkeys((*HEADLINES, *_COSTS)))
 # At most this many facts of one case are shown.
@@ -42,9 +42,9 @@ class Cause:
     """The common cause of red verdicts."""
 
     name: str  #: the same in every run: `numbers`
-    sentence: str  #: what happened
+    sentence: str  #: the event, in one sentence
     codes: tuple[str, ...] = ()  #: the strongest evidence first
-    kinds: tuple[Kind, ...] = ()  #: kinds that have this cause whatever their code
+    kinds: tuple[Kind, ...] = ()  #: verdicts of these kinds have this cause, whatever their code
 
 
 @record
@@ -254,8 +254,8 @@ def group_by_cause(verdicts: Iterable[Verdict]) -> tuple[CauseGroup, ...]:
 
 
 def _rename(groups: dict[Cause, list[Verdict]]) -> None:
-    """Rename causes whose meaning depends on the other causes or on all verdicts: a patch that acts
-    is not said to do nothing, and numbers that differ by rounding alone come later.
+    """Rename `changes nothing` to `less effect` if another cause shows that the patch acts, and
+    `numbers` to `rounding` if all its verdicts differ by rounding alone.
     """
     nothing, numbers = _BY_NAME[_NOTHING], _BY_NAME[_NUMBERS]
     if nothing in groups and any(cause.name in _ACTS for cause in groups):
@@ -265,7 +265,7 @@ def _rename(groups: dict[Cause, list[Verdict]]) -> None:
 
 
 def _strongest_first(cause: Cause, verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Sort verdicts by the cause's order of codes, then by the facts that sum up, then by share
+    """Sort verdicts by the cause's order of codes, then by the order of `_EVIDENCE`, then by share
     (the largest first), then by subject.
     """
 

@@ -1,4 +1,4 @@
-"""Many projects by torch release, as a page in Markdown and as JSON."""
+"""Render the findings of lint in many projects as a page in Markdown and as JSON."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The explanation of a code, with an example from the corpus; and docs/verdicts.md, the page of all
-checks and codes.
+"""Explain a code, with an example from the corpus; render docs/verdicts.md, the page of all checks
+and codes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from patchgate.model.serialization import from_dict, parse_json
 from patchgate.report.next_commands import next_step
 from patchgate.report.terminal import labelled
 
-# This many lines are shown on each side of the place in the patch, and of the correction.
+# The lines shown on each side of the place in the patch, and the most lines of a correction.
 _AROUND, _CORRECTION = 2, 12
 
 
@@ -74,8 +74,8 @@ def _patch(example: Example) -> Path:
 
 
 def _corrected(example: Example) -> Path | None:
-    """The same file in the corrected form of the case, the folder whose name ends in `-fixed`; None
-    if there is no such file.
+    """The file of the patch in the corrected case, a folder whose name ends in `-fixed`; None if
+    there is no such file.
     """
     path = _patch(example)
     fixed = path.parent.with_name(f"{path.parent.name}-fixed") / path.name
@@ -113,7 +113,7 @@ def _lines_around(lines: list[str], number: int) -> Iterator[str]:
 
 
 def _changed_lines(before: list[str], after: list[str]) -> Iterator[str]:
-    """Lines that were removed and added, without those that are blank or comments."""
+    """Yield the removed and added lines, without blank lines and comments."""
     for line in difflib.ndiff(before, after):
         text = line[2:].strip()
         if line[0] in "+-" and text and not text.startswith(("#", '"""')):

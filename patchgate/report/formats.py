@@ -75,7 +75,7 @@ class JudgedPatch:
     @property
     def title(self) -> str:
         claims, name = self.patch.claims, self.patch.id
-        own = "" if claims.title.startswith(name) else name  # as without a manifest
+        own = "" if claims.title.startswith(name) else name  # a title without manifest has the name
         return " ".join(filter(None, (own, claims.title, claims.source)))
 
     @property

@@ -33,8 +33,8 @@ def commands_end(end: bool) -> str:
 
 
 def among_commands(lines: Iterable[str]) -> str:
-    """Lines with commands. On GitHub, commands are switched on before the lines and off again
-    after.
+    """Join lines that are commands. On GitHub, commands are switched on before the lines and off
+    after them.
     """
     return "\n".join([commands_end(False), *lines, commands_end(True)] if is_github() else lines)
 

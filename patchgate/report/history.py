@@ -1,5 +1,5 @@
-"""A history as text: a series, the changes since the last run, and a check-list for an umbrella
-issue.
+"""Render a history as text: a series of values, the changes since the last run, and a check-list
+for an umbrella issue.
 
 Long lists are cut; patch names and messages are escaped.
 """

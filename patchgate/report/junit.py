@@ -24,9 +24,9 @@ _FORBIDDEN = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0
 def render_junit(
     verdicts: Mapping[Verdict, float], view: RunView | None = None, name: str = ""
 ) -> str:
-    """A test case for each verdict, with its time and the `name` of the patch: a failure for a red
-    verdict, skipped for a grey one. One more skipped test case stands for all that a narrowed run
-    without problems left out.
+    """Render a test case for each verdict, with its time and the `name` of the patch. It fails for
+    a red verdict and is skipped for a grey one. If a narrowed run has no problem, one more skipped
+    test case stands for all that the run left out.
     """
     suite = TestSuite(_clean(f"patchgate {name}".rstrip()))
     suite.add_testcases([_case(verdict, seconds, name) for verdict, seconds in verdicts.items()])

@@ -27,7 +27,7 @@ _NAMED = 4
 class Ending(NamedTuple):
     """The lines around the list of problems."""
 
-    scope: list[str]  #: what was judged, and what was not
+    scope: list[str]  #: the cells that were judged, and the cells that were not
     last: list[str]  #: the files of results, the counts and the exit code
 
 
@@ -46,7 +46,7 @@ def answer_lines(
     `kept` is the number of answers that were taken from an earlier run of the same patch.
     """
     met, judged_names = _workloads_of(verdicts)
-    names = judged_names & {*workloads, *run.workloads}  # some are a check's own
+    names = judged_names & {*workloads, *run.workloads}  # some workloads are a check's own
     where = [_missing_line(verdict) for verdict in view.missing]
     where += [f"results: {'; '.join(results)}"] if results else []
     if not verdicts:
@@ -100,7 +100,7 @@ def quick_look_of(run: Run, verdicts: Iterable[Verdict]) -> QuickLook | None:
 
 
 def _without(run: Run, checks: Iterable[Check]) -> Iterator[str]:
-    """The checks that a whole gate judges, but that the choice of `--workload` leaves out."""
+    """Yield the checks of a whole gate that the choice of `--workload` leaves out."""
     known = workloads_with(Path(run.patch), run.project) if run.workloads else {}
     kinds, all_kinds = (
         {kind for name in names if name in known for kind in known[name].checks}
@@ -114,7 +114,7 @@ def _without(run: Run, checks: Iterable[Check]) -> Iterator[str]:
 
 
 def _workloads_of(verdicts: Iterable[Verdict]) -> tuple[set[str], set[str]]:
-    """The workloads of all verdicts, and the workloads that judged the patch. The other workloads
+    """Return the workloads of all verdicts, and the workloads that judged the patch. The rest
     cannot run here, with or without the patch.
     """
     met = [verdict for verdict in verdicts if verdict.kind is not Kind.STOPPED]
@@ -197,7 +197,7 @@ def _without_effect_text(view: RunView) -> str:
 
 
 def share_text(view: RunView, look: QuickLook) -> str:
-    """` in 1 of 13 workloads on 1 of 2 releases`"""
+    """The share that was judged: ` in 1 of 13 workloads on 1 of 2 releases`."""
     sorts = ((" by", look.checks, "checks"), (" on", look.devices, "devices"))
     narrowed = [
         f"{word} {judged} of {wanted} {noun}"

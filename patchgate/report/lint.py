@@ -1,7 +1,7 @@
-"""Findings of lint as text, JSON, SARIF 2.1.0 and GitHub annotations; and the private names of
-torch that a package uses, as text and JSON.
+"""Render findings of lint as text, JSON, SARIF 2.1.0 and GitHub annotations, and the private names
+of torch that a package uses as text and JSON.
 
-All forms give a finding the same words: its message, its releases, the fix.
+All forms show the same message, releases and fix of a finding.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class LintProgress:
         self._thread.join()
 
     def _repeat(self) -> None:
-        """`15 s: 310 of 1127 files, about 40 s left`."""
+        """Write lines like `15 s: 310 of 1127 files, about 40 s left` until lint ends."""
         shown = False
         while not self._over.wait(self._every):
             done, total, share = self._how_far()
@@ -113,7 +113,7 @@ def _text(report: Report, details: bool) -> str:
 
 
 def _not_judged(unread: Sequence[Finding]) -> Iterator[str]:
-    """`not judged: patch.py:2: not readable as Python: invalid syntax; next: correct it there`"""
+    """Yield lines like `not judged: p.py:2: not readable as Python; next: correct it there`."""
     for each in unread[:_FIRST]:
         message = each.message.removeprefix("not judged: ").removeprefix("nothing to judge: ")
         step = f"; next: {each.fix}" if each.fix else ""
@@ -123,8 +123,8 @@ def _not_judged(unread: Sequence[Finding]) -> Iterator[str]:
 
 
 def _by_hurt(report: Report, details: bool) -> list[str]:
-    """Three answers, then the findings; the findings that hurt first come first. Findings about a
-    lower bound that is too low are shown only with `details`.
+    """Return the lines of `_outlook`, then the findings, those that hurt soonest first. Findings
+    about a lower bound that is too low are shown only with `details`.
     """
     lines = list(_outlook(report)) if report.has_judged else []
     for group in (When.NOW, When.NEXT, When.OLDER, When.LOWER_BOUND, None):
@@ -156,7 +156,7 @@ def _outlook(report: Report) -> Iterator[str]:
         needed = in_order(first_after(each.releases, report.releases) for each in low)[-1]
         first_places = (
             f"{each.path}:{each.span.line} `{each.name or each.message}`"
-            for each in sorted(low, key=lambda each: -len(each.releases))  # the newest first
+            for each in sorted(low, key=lambda each: -len(each.releases))  # most broken first
         )
         shown = ", ".join(islice(first_places, _FIRST))
         yield (
@@ -190,7 +190,7 @@ def _table(heads: list[str], rows: Sequence[list[str]]) -> Iterator[str]:
 
 
 def render_usage(report: UsageReport, form: str) -> str:
-    """Each private name with the releases that have it and its places; `form` is text or json."""
+    """Render private names with the releases that have them and their places as text or json."""
     if form == "json":
         return json.dumps({"schema": _JSON_SCHEMA, **asdict(report)}, indent=1) + "\n"
     rows = [

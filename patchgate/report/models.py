@@ -1,4 +1,4 @@
-"""Gains and losses of models: as a table in a terminal and in Markdown, and as a page with a plot.
+"""Show changes of models as a table in a terminal and in Markdown, and as a page with a plot.
 
 The plot is SVG that this module draws, because the page's policy allows no inline style. The table
 has the same figures.
@@ -38,7 +38,7 @@ def percent(share: float) -> str:
 
 
 def change_text(change: Change) -> str:
-    """The change in per cent; `new` if there is no share, because the value was 0 before."""
+    """The change in per cent; `new` if the value was 0 before."""
     return "new" if change.share is None else percent(change.share)
 
 
@@ -108,7 +108,7 @@ WIDTH, ROW, LEFT, RIGHT, TOP = 760, 26, 190, 80, 34
 
 
 def impact_html(title: str, impact: Impact, *, at: str) -> str:
-    """The whole file; `at` is the time of the measurement."""
+    """The whole page as one file; `at` is the time of the measurement."""
     compared = [row for row in impact.rows if not row.failed]
     drawn = [row for row in compared if BYTES.name in row.changes]
     return render_page(

@@ -46,7 +46,7 @@ def _with_path(fixture: re.Match[str]) -> str:
 
 
 def next_step(advice: str, commands: Sequence[Command]) -> str:
-    """Advice and commands as one line. The advice names a fixture by the path of its file here."""
+    """Advice and commands as one line. Fixtures in the advice become paths on this machine."""
     advice = re.sub(r"\bfixtures/[\w/.-]*\w", _with_path, advice)
     steps = []
     for command in commands:

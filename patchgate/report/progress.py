@@ -1,4 +1,4 @@
-"""Shows the progress of a run, by a bar in a terminal and by plain lines elsewhere, and each cause
+"""Show the progress of a run, by a bar in a terminal and by plain lines elsewhere; show each cause
 as soon as it is found.
 """
 
@@ -23,18 +23,18 @@ from patchgate.report.view import headline_text
 
 # Seconds between two plain lines.
 _EVERY = 15
-# Seconds that are shown without a figure, and the share by which a late cell is expected to go on.
+# Fewer seconds are shown as `finishing`; a late cell needs this share of its elapsed time again.
 _SHORT, _LONGER = 3, 0.3
-# Seconds of a cell whose answers are all kept; and the expected seconds of a check's cells by which
-# their own factor counts as much as that of all cells.
+# The seconds of a cell whose answers are all kept; and the weight, in expected seconds, that the
+# factor of all cells has in the factor of one check.
 _KEPT, _DRAWN = 0.1, 3
-# Expected seconds of cells whose answers are kept count as much as so many seconds of this run.
+# The weight, in seconds of this run, of an expected second of a cell whose answers are kept.
 _SURE = 2
 
 
 class TimeLeft:
-    """Estimates when a run ends, from the seconds of each cell in the last run or the seconds that
-    its check states, and from how much longer the cells of this run take.
+    """Estimates the seconds left in a run from the seconds of each cell in the last run (or else
+    the seconds that its check states), and from how much longer the cells of this run take.
     """
 
     def __init__(
@@ -61,9 +61,9 @@ class TimeLeft:
     def seconds(self) -> float:
         """The seconds that are left in the run; at least the seconds left of the longest cell."""
         now, left = self._clock(), []
-        cells = list(self._left.items())  # another thread calls this too
+        cells = list(self._left.items())  # a copy: another thread may change it
         elapsed = {cell: now - self._began.get(cell, now) for cell, _ in cells}
-        # A cell that takes longer than expected shows how slow this run is, before any has ended.
+        # A cell that takes longer than expected shows how slow this run is before any cell ends.
         late = [(cell, elapsed[cell], seconds) for cell, seconds in cells]
         known = list(self._ended) or [each for each in late if each[1] > each[2]]
         factor = _factor(known, self._sure)
@@ -74,8 +74,8 @@ class TimeLeft:
 
 
 def _factor(known: Collection[tuple[str, float, float]], sure: float) -> Callable[[str], float]:
-    """A function that says how many times longer than expected a cell takes, judged by the cells
-    of its check and by all cells. The more seconds are `sure`, the nearer the answer is to 1.
+    """Return a function that estimates how many times longer than expected a cell takes, by the
+    cells of its check and by all cells. The larger `sure` is, the nearer the result is to 1.
 
     Checks that are measured each time say little about checks whose answers are kept.
     """

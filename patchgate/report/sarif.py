@@ -1,4 +1,4 @@
-"""SARIF 2.1.0, for code scanning: the writer for findings of lint and for verdicts of a gate."""
+"""Write findings of lint and verdicts of a gate as SARIF 2.1.0, for code scanning."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from patchgate.inputs.manifest import Patch
     from patchgate.report.view import RunView
 
-# The variable by which the workflow that runs patchgate gives the address of these pages.
+# The environment variable in which a workflow gives the address of the documentation.
 _DOCS = "PATCHGATE_DOCS"
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 Result = dict[str, Any]
@@ -70,16 +70,16 @@ def sarif_result(
     subject: str = "",
     also: Iterable[Place] = (),
 ) -> Result:
-    """A message about a place, which also holds at the places in `also`.
+    """A result: a message about `place` that also holds at the places in `also`.
 
-    `subject` is what the message is about, without figures, if the message does not say it. The
-    fingerprint has no line number, so an alert stays the same when the file above it grows.
+    `subject` takes the place of the message in the fingerprint, because it has no figures. The
+    fingerprint has no line number, so an alert stays the same when lines are added above it.
     """
     identity = "\0".join((code, place.path, subject or message)).encode("utf-8", "replace")
     return {
         "ruleId": code,
         "level": "error" if is_red else "note",
-        "message": {"text": message.replace("](", "] (")},  # in SARIF this is a link
+        "message": {"text": message.replace("](", "] (")},  # `](` begins the address of a link
         "partialFingerprints": {"patchgate/v1": hashlib.sha256(identity).hexdigest()[:32]},
         "locations": [_location(place)],
         "relatedLocations": [*map(_location, also)],

@@ -1,7 +1,7 @@
-"""The view in a terminal: the checks that are not green, the effects of the patch, the causes, and
-the answer as last lines.
+"""Print the view in a terminal: the checks that are not green, the effects of the patch, the
+causes, and the result as the last lines.
 
-Long lists are cut, with the number of left-out entries; green results are only counted.
+Long lists are cut and end with the number of entries left out; green results are only counted.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _ROWS, _NOTES, _GREY, _CODES = 16, 4, 3, 5
 _COSTS, _OTHERS, _SUBJECTS = 3, 6, 4
 # The most characters for the names of checks that have no row of their own.
 _NAMES = 44
-# The most characters of a line of source with a caret below it, and of a line after its place.
+# The most characters of a source line with a caret below it, and of `place: source line`.
 _SOURCE, _INLINE = 70, 90
 # The characters between two columns of the matrix, and the width of a folded heading.
 _GAP, _HEADING = 2, 10
@@ -90,7 +90,7 @@ def show_run(console: Console, title: str, view: RunView, ending: Ending | None 
         console.print(Text(escape_control(last[-1]), style=_STYLES[view.colour]))
         return
     console.print(_matrix(view, console.width))
-    # The heading of its column says where it does not apply.
+    # The headings of the columns say where the patch does not apply.
     replaces = [effect.text for effect in view.replaces if effect.applies or len(view.torches) == 1]
     heading = "replaces: " if len(replaces) == 1 else "replaces:\n  "
     if replaces:
@@ -111,7 +111,7 @@ def show_run(console: Console, title: str, view: RunView, ending: Ending | None 
     for number, group in enumerate(view.causes, 1):
         _show_cause(console, number, group)
     console.print()
-    # Often a consequence of the causes above.
+    # Grey blocks are often a consequence of the causes above.
     for block in shown:
         _show_grey(console, block)
     for line in scope:
@@ -130,7 +130,7 @@ def _is_shown_idle(view: RunView, block: Block) -> bool:
 
 
 def _note_lines(blocks: Sequence[Block]) -> Iterator[str]:
-    """A line for each code of notes with its first note, and the number of notes left out."""
+    """Yield a line with the first note of each code, then the number of notes left out."""
     entries = defaultdict[tuple[str, str], list[Entry]](list)
     for block in blocks:
         entries[block.code, block.title].extend(block.entries)
@@ -156,14 +156,14 @@ def _problems(view: RunView) -> Iterator[str]:
     width = min(_PLACE, max(map(len, places)))
     for number, (group, place) in enumerate(zip(view.causes, places, strict=True), 1):
         first = group.evidence
-        # A line has room for the event, not for the release.
+        # A line has no room for the release.
         evidence = headline_text(replace(first, case=replace(first.case, torch="")))
         title = title_of(first.code).partition(":")[0]
         yield f"{number}. {first.code} {place:{width}} {title}: {evidence}"
 
 
 def print_line(console: Console, text: str, style: str = "") -> None:
-    """Print one line, cut where the terminal ends."""
+    """Print one line, cut at the width of the terminal."""
     line = Text(escape_control(" ".join(text.splitlines())), style=style)
     console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
 
@@ -223,7 +223,7 @@ def _cell_text(cell: MatrixCell | None) -> Text:
 
 
 def _sum_text(cells: Sequence[MatrixCell | None]) -> Text:
-    """`1274 ok, 2 grey`."""
+    """The counts of several cells by colour: `1274 ok, 2 grey`."""
     counts = Counter[Colour]()
     for cell in cells:
         if cell:
@@ -238,7 +238,7 @@ def _sum_text(cells: Sequence[MatrixCell | None]) -> Text:
 
 
 def _show_grey(console: Console, block: Block) -> None:
-    """A line for each entry, and the next command."""
+    """Print a grey block: a line for each entry, and the next command."""
     mark = "not judged: " if block.unjudged else ""
     title = f"{mark}{block.code} {block.title}"
     entries = [
@@ -278,8 +278,8 @@ def _show_cause(console: Console, number: int, group: CauseGroup) -> None:
 
 
 def _other_lines(group: CauseGroup) -> Iterator[str]:
-    """A line for each other result that is no changed fact, with its releases if they differ from
-    the release of the evidence.
+    """Yield a line for each further result except changed facts, with its releases if they differ
+    from the release of the evidence.
     """
     torches, subjects = defaultdict(list), defaultdict(list)
     for verdict in group.verdicts[1:]:
@@ -294,7 +294,7 @@ def _other_lines(group: CauseGroup) -> Iterator[str]:
 
 
 def _place_lines(verdict: Verdict) -> Iterator[str]:
-    """The place, and the line of source there with a caret below the name in question."""
+    """The place of a verdict, and its source line with a caret below the name in the fact."""
     line = next((text.strip() for _, text in lines_at(verdict.where or "")), "")
     if not line:
         yield verdict.where or ""

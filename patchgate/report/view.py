@@ -1,5 +1,5 @@
-"""Verdicts -> the view that every report shows: a matrix, and a block for each code that needs
-action.
+"""Build from verdicts the view that every report shows: a matrix, and a block for each code that
+needs action.
 
 This module alone decides rows, columns, order and grouping; the reports decide the layout.
 """
@@ -22,10 +22,10 @@ from patchgate.runner.run_results import QuickLook
 
 #: Codes of missing packages: the patch cannot run without them, or met a stand-in for them.
 MISSING = ("PG228", "PG230")
-# A longer text (in characters) is not shown whole.
+# The most characters of a text that is shown whole.
 LONG = 240
-# The code of a workload whose numbers were compared although no line of the patch ran for it; and
-# the codes of a check that calls, without a workload, the functions that the patch replaces.
+# _NOT_ACTED: the numbers of a workload were compared, but no line of the patch ran for it.
+# _RAN: codes of a check that calls the replaced functions directly, without a workload.
 _NOT_ACTED, _RAN = "PG518", ("PG512", "PG513", "PG514")
 _WORST_FIRST = (Colour.RED, Colour.GREY, Colour.GREEN)
 
@@ -62,7 +62,7 @@ class Entry:
 
 @record
 class Block:
-    """The verdicts of one check with one code and one cause that are not green."""
+    """The verdicts of one check that are not green and share a code and a cause."""
 
     code: str
     title: str
@@ -98,22 +98,22 @@ class RunView:
     """Everything that a report shows of one patch."""
 
     torches: tuple[str, ...]  #: in the order of releases
-    #: the heading of each torch: its release, and whether the patch does not apply on it
+    #: the heading of each torch: its release, and a note if the patch does not apply on it
     columns: tuple[str, ...]
     lines: tuple[MatrixLine, ...]  #: in reading order
-    replaces: tuple[Effect, ...]  #: where nothing is wrong with what running the patch does
-    changes: dict[str, list[str]]  #: release -> a line for each case that is changed as recorded
-    causes: tuple[CauseGroup, ...]  #: what the red verdicts share, in reading order
+    replaces: tuple[Effect, ...]  #: effects of running the patch that are not wrong
+    changes: dict[str, list[str]]  #: release -> a line for each case with accepted changes
+    causes: tuple[CauseGroup, ...]  #: the causes of the red verdicts, in reading order
     blocks: tuple[Block, ...]  #: red blocks by cause, the strongest first, then grey blocks
     counts: dict[Colour, int]  #: verdicts by colour
     unjudged: int  #: how many of the grey verdicts are no judgement
     stopped: int = 0  #: how many cells were not judged because the run ended before them
     done: int | None = None  #: how many cells were judged; None if the number is not known
     without_effect: bool = False  #: the patch ran for no judged workload, and changed none
-    acts_in: str = ""  #: the check in which it acted then
+    acts_in: str = ""  #: the check without workload in which the patch acted, if any
     #: a verdict for each missing module that the patch needs, or for which it used a stand-in
     missing: tuple[Verdict, ...] = ()
-    quick_look: QuickLook | None = None  #: where the run left out what is judged before a merge
+    quick_look: QuickLook | None = None  #: set if the run left out part of a full gate
 
     @property
     def colour(self) -> Colour:
@@ -151,7 +151,7 @@ class RunView:
 
     @property
     def notes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """The effects of the patch in addition to its verdicts: (label, lines)."""
+        """The replacements and the accepted changes of the patch, each as (label, lines)."""
         replaces = [("replaces", tuple(effect.text for effect in self.replaces))]
         changes = [
             (f"changes on torch {torch}, already accepted", tuple(lines))
@@ -200,7 +200,7 @@ def view(
 def _is_without_effect(verdicts: Sequence[Verdict]) -> bool:
     """True if no line of the patch ran where numbers were compared, and nothing changed anywhere.
 
-    Numbers of a simulated device are those of code that the facts compare.
+    The numbers of a simulated device come from code that the facts compare.
     """
     idle = {v.case.device for v in verdicts if v.code == _NOT_ACTED}
     return bool(idle) and not any(
@@ -315,7 +315,7 @@ def _entries(verdicts: Sequence[Verdict]) -> Iterator[Entry]:
 
 
 def step_text(verdict: Verdict) -> str:
-    """The next step. Long advice is cut to its first sentence, with the command that shows all."""
+    """The next step. Long advice is cut to its first sentence and the command that shows all."""
     advice = f"{verdict.advice[:1].upper()}{verdict.advice[1:]}"
     if len(advice) > LONG:
         explain = typed(Command(name="explain", arguments=(verdict.code,)))
@@ -331,13 +331,13 @@ def verdict_text(verdict: Verdict) -> str:
 
 
 def headline_text(verdict: Verdict) -> str:
-    """The text of a verdict for a list, which is too narrow for all of it."""
+    """The short text of a verdict, for a list."""
     return verdict_text(replace(verdict, actual=verdict.headline))
 
 
 def changes_of_red(before: Sequence[Verdict], after: Sequence[Verdict]) -> str:
-    """The change that an edit made, as codes and counts: `no longer red: PG501 (2), PG510; newly
-    red: PG301`.
+    """The results that are red only before or only after an edit, as codes and counts:
+    `no longer red: PG501 (2), PG510; newly red: PG301`.
     """
     sides = [
         {

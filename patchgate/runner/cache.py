@@ -18,7 +18,7 @@ from typing import Any
 from patchgate.model.files import read_regular, write_atomically
 from patchgate.model.serialization import parse_json
 
-# The most bytes of an entry and of its file. The largest files are the outputs of whole models.
+# The maximum bytes of an entry and of its file. The largest files are outputs of whole models.
 _ENTRY_BYTES, _FILE_BYTES = 16 << 20, 1 << 30
 
 
@@ -29,9 +29,9 @@ class Cache:
     folder: Path  #: made when the first entry is saved
 
     def load(self, key: str, file: Path | None = None) -> dict[str, Any] | None:
-        """The entry, or None.
+        """Return the content of an entry, or None if it is absent or damaged.
 
-        If the entry has a file, a copy of it, and never a link to the cache, is put at `file`.
+        If the entry has a file, a copy of this file is put at `file`, never a link to the cache.
         """
         entry, stored = self._paths(key)
         try:
@@ -54,7 +54,7 @@ class Cache:
         data = file.read_bytes() if file and file.is_file() else b""
         if data:
             write_atomically(stored, data, lasting=False)
-        # Last: a process that sees the entry finds its file.
+        # The entry is written last, so that a process that sees it finds its file.
         kept = {"digest": _digest(key, content), "file": _file_digest(data), "content": content}
         write_atomically(entry, json.dumps(kept) + "\n", lasting=False)  # never half an entry
 

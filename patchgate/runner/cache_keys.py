@@ -196,15 +196,15 @@ def _head(program: Path) -> str:
 # Questions about the code that is generated for a profile. Their answers are the same on every
 # processor, because the code is not run.
 _GENERATED = ("observe", "options", "shapes", "code")
-# Keys of a question that its content key leaves out: where the answer is written and where C++ is
-# found. A workload counts by its content.
+# Keys of a question that are not part of its content key: the places of the answer, of compiled
+# C++, and of the workload, whose content is part of the key.
 _PLACES = ("libraries", "outputs", "workload_path")
 _CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 
 
 def answer_key(request: Mapping[str, Any], identity: str) -> str | None:
-    """The content key of an answer. None for a real device, a time, a project's own code and a
-    second patch, which no key covers.
+    """Return the content key of an answer. None for questions that no key covers: about a real
+    device, a time, a project's own code or a second patch.
 
     `identity` is the digest of the environment and the patch.
     """
@@ -259,8 +259,8 @@ def _cpu() -> list[str]:
 
 
 def stands_alone(file: Path, *others: str) -> bool:
-    """True if a file needs nothing but torch, Python's own modules, the probe, which the keys
-    cover, and `others`.
+    """True if a file needs nothing but torch, Python's own modules, the probe (which the keys
+    cover), and `others`.
 
     `others` are names of modules. With "files" among them, the file may also open files.
     """
@@ -282,7 +282,7 @@ def knows_its_place(file: Path) -> bool:
     return file.suffix == ".py" and not {"files", "?"}.isdisjoint(_needs(file.read_bytes()))
 
 
-# Names by which a source imports a module that a string names, and by which it opens a file.
+# Names with which a source imports a module given as a string, and names that open a file.
 _IMPORTERS = {
     "import_module",
     "__import__",
@@ -293,8 +293,8 @@ _IMPORTERS = {
     "resolve_name",
 }
 _OPENERS = {"__file__", "open", "read_text", "read_bytes", "CDLL", "LoadLibrary", "load_library"}
-# Code by which a source looks at files without opening them, or has C code or another process read
-# them: the child does not see that.
+# Names with which a source examines files without opening them, or lets C code or another process
+# read them: the child does not notice such reads.
 _UNSEEN = {
     *("exists", "lexists", "is_file", "isfile", "is_dir", "isdir", "is_symlink", "islink"),
     *("stat", "lstat", "getmtime", "getctime", "getsize", "access", "readlink", "find_spec"),
@@ -303,10 +303,10 @@ _UNSEEN = {
 }
 
 
-@cache  # every key of a run asks for a few files
+@cache  # each key of a run needs the answers for a few files
 def _needs(source: bytes) -> frozenset[str]:
-    """The packages that a source imports, with "files" if it may open some and "?" if it cannot be
-    analysed.
+    """Return the packages that a source imports, plus "files" if it may open files and "?" if it
+    cannot be analysed.
     """
     try:
         nodes = list(ast.walk(ast.parse(source)))
@@ -428,7 +428,7 @@ def files_digest(folder: Path) -> str:
 
 
 def _readable(paths: Iterable[Path], folder: Path) -> list[Path]:
-    # By their texts, because comparing paths part by part takes longer than reading the files.
+    # Sorted as texts, because comparing paths part by part takes longer than reading the files.
     found = [
         path
         for path in sorted(set(paths), key=os.fspath)

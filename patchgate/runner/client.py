@@ -1,5 +1,5 @@
 """Asks the fork server of a case's torch for an observation or an answer, within limits. If the
-server gives none, the answer says why.
+server does not answer, the result is a failure that says why.
 
 After a failure of the machine, the question is asked once more. Answers that runs share are read
 from the cache.
@@ -49,25 +49,25 @@ from patchgate.runner.start_server import Connect, Servers
 WARM_UP_SECONDS = 180
 # A question is repeated once if the machine, and not the patch, prevented the answer.
 _TRIES = 2
-# Causes of failures that another try may not repeat.
+# Causes of failures that might not occur on another try.
 _TRIED_AGAIN = {Cause.MACHINE.value, KILLED}
-# Causes of failures that every try repeats: an exception of the patch.
+# Causes of failures that occur on every try: exceptions of the patch.
 _REPEATED = {Cause.RAISED.value, Cause.MISSING.value}
 # Characters of a server's log that a failure shows.
 _LOG_CHARACTERS = 2000
-# The least seconds that a step of patchgate's own gets, and the bytes of outputs for which it gets
-# one more second.
+# The minimum time limit of patchgate's own steps in seconds, and how many bytes of compared outputs
+# extend this limit by one second.
 _OWN_SECONDS, _OWN_SPEED = 60.0, 1 << 20
-# Bytes of memory for each byte of the compared files of outputs: some are held as float64.
+# Extra bytes of memory for each byte of the output files compared: some are held as float64.
 _COMPARED = 4
 # The share of a run's kept answers that are measured again.
 _CHECKED = 1 / 16
 # Parts of an answer's text that differ between processes: addresses, the folders of a server, and
 # its name for our modules.
 _OF_A_PROCESS = re.compile(r"\b(0x[0-9a-f]+|run-\w+|m[0-9a-f]{8})\b")
-# The spans of time in which this thread's cell asked questions whose answers are now kept.
+# The time spans in which this thread's cell asked questions whose answers are now kept.
 _ASKED: ContextVar[list[tuple[float, float]]] = ContextVar("asked")
-# A question that compiles several times gets the time of several cases: this many.
+# Factors of the time limit, for questions that compile several times.
 COMPILES = {"shapes": 4}
 
 
@@ -104,12 +104,12 @@ def loading(patch: Patch) -> dict[str, Any]:
 
 
 def cache_of(run: Run, patch: Patch | None) -> tuple[Cache | None, str]:
-    """The cache in which runs keep their measurements, and a digest of everything apart from torch
-    that decides them.
+    """Return the cache in which runs keep their measurements, and a digest of everything that
+    decides the measurements apart from torch.
 
-    Outside of watches and jobs, there is no cache for a patch that is not a diff, unless its text
-    shows its imports and the files that it opens are in its own folder: other edits would not be
-    noticed. The digest for a patch covers this machine and this user.
+    Outside of watches and jobs, a patch that is not a diff has no cache if its text does not show
+    all imports, or if it may import or open files that no digest covers: edits of these files would
+    not be noticed. The digest for a patch covers this machine and this user.
     """
     folder = run.patched_cache if patch and not run.is_job else run.shared_cache
     if not folder or not patch:
@@ -138,7 +138,7 @@ def runner_of(run: Run, servers: Servers) -> Runner:
 
 
 def _forget_named_files(answer: Answer, request: Mapping[str, Any]) -> None:
-    """Remove from "opened" the files that the request names; remove the key if none is left."""
+    """Remove the files that the request names from "opened"; drop the key if no file is left."""
     places = [request.get(name) for name in ("patch", "part_of", "workload_path")]
     places.append(request.get("profile", {}).get("plugin"))
     others = _beyond(answer.pop("opened", ()), filter(None, places))
@@ -162,8 +162,8 @@ def _has_failed(answer: Answer) -> bool:
 
 
 def _comparable(answer: Answer, outputs: Path | None) -> list[Any] | None:
-    """The parts of a measurement that are equal when it is repeated; None for a failure that
-    another try might not repeat.
+    """Return the parts of a measurement that a repetition should reproduce; None for a failure that
+    might not occur again.
     """
     failure = answer.get("failure")
     if failure or _has_failed(answer):
@@ -190,8 +190,8 @@ def _contradictions(ask: Callable[[], Answer], known: Answer, outputs: Path | No
 
 
 def _never_held_against_a_patch(do: str, answer: Answer) -> Answer:
-    """The answer of a step of patchgate's own. It runs no patch, so any failure counts as the
-    machine's and is repeated.
+    """Return the answer of one of patchgate's own steps. The step runs no patch, so any failure
+    counts as the machine's and is tried again.
     """
     failure = answer.get("failure")
     if not failure or failure["cause"] in _TRIED_AGAIN:
@@ -216,8 +216,8 @@ Locks = dict[str, threading.Lock]
 
 @record
 class Runner:
-    """Asks the servers of a run. `logs` and the `identities` of environments are by torch
-    release.
+    """Asks the servers of a run. The keys of `logs` and of `identities` (of the environments) are
+    torch releases.
     """
 
     run: Run
@@ -225,13 +225,13 @@ class Runner:
     logs: dict[str, str]
     identities: dict[str, str] = field(default_factory=dict)
     costs: Path | None = None  #: where each request is noted with its CPU seconds, as JSON lines
-    #: A case is measured once, whichever threads want it; copies of a runner share the locks.
+    #: Locks by case, so that threads measure a case only once; copies of a runner share them.
     measuring: Locks = field(default_factory=dict)
     #: the files that children have read, and that are noted in the run's folder
     read: set[str] = field(default_factory=set)
     saved: set[str] = field(default_factory=set)  #: keys of answers of this run
-    checked: float = 0.0  #: the part of the kept answers that are measured again, chosen at random
-    #: the questions, by torch release, whose kept answer two measurements of this run contradicted
+    checked: float = 0.0  #: the share of kept answers to measure again, chosen at random
+    #: (torch release, question) of each kept answer that two measurements of this run contradicted
     contradicted: list[tuple[str, str]] = field(default_factory=list)
     #: by torch release, the seconds of each judged cell, less those of questions that are now kept
     seconds: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -241,7 +241,7 @@ class Runner:
         return self.run.store
 
     def ask(self, torch: str, do: str, seconds: float | None = None, **request: Any) -> Answer:
-        """Ask one fork server one question. The answer holds "failure" if the server gave none.
+        """Ask one fork server one question. Without an answer, the result holds "failure".
 
         `seconds` overrides the run's limit. After a failure of the machine, the question is asked
         once more: such a failure must never be held against the patch.
@@ -268,7 +268,7 @@ class Runner:
         uses_device = request.get("fresh") and do != "time"
         for number in range(_TRIES):
             at = time.time()
-            # In this order, so that no thread that holds the device waits for a case.
+            # The device is locked last, so that no thread holds it while it waits for a case.
             with (
                 self._beside_others(alone=bool(number) and is_own),
                 self._device() if uses_device else contextlib.nullcontext(),
@@ -282,7 +282,7 @@ class Runner:
             if cause not in _TRIED_AGAIN:
                 break
         if cause == KILLED:
-            # One such signal may come from an operator; two, with memory to spare, come from the
+            # An operator may have sent one such signal; two, with memory to spare, come from the
             # patch.
             whose = Cause.CRASHED if request.get("patch") else Cause.MACHINE
             answer["failure"] |= {"cause": whose.value}
@@ -298,10 +298,10 @@ class Runner:
         question: Mapping[str, Any],
         *alike: Mapping[str, Any],
     ) -> Answer:
-        """The answer of `ask`. If runs share a cache, the answer is kept there, by the content of
-        everything that the question names.
+        """Return a kept answer if runs share a cache that has one, otherwise the answer of `ask`,
+        which is then kept by the content of everything that the question names.
 
-        A kept answer to one of the questions `alike` contains the answer to this question.
+        A kept answer to a question in `alike` is used too: it contains the answer to this one.
         """
         cache, keys = self._keys(torch, patch, question, *alike)
         if not cache:
@@ -311,8 +311,8 @@ class Runner:
             known = cache.load(key, outputs)
             if known is None:
                 continue
-            # Only an answer to this very question can be compared: the answers to questions that
-            # are alike contain more.
+            # Compare only an answer to this very question: answers to the questions `alike` contain
+            # more.
             began = time.monotonic()
             if key == keys[0] and random.random() < self.checked:
                 fresh = _contradictions(ask, known, outputs)
@@ -327,9 +327,9 @@ class Runner:
         began = time.monotonic()
         answer = ask()
         others = answer.pop("opened", ())
-        # An edit of a file that a child read, and that no key covers, would not be noticed.
+        # If a child read a file that no key covers, an edit of this file would not be noticed.
         covered = patch_files(patch) if patch and others else ()
-        # If the patch was edited meanwhile, the answer may be of either text.
+        # If the patch was edited meanwhile, the answer may belong to either text.
         if (
             keys[0]
             and not _has_failed(answer)
@@ -343,7 +343,7 @@ class Runner:
 
     @contextlib.contextmanager
     def timed(self, torch: str, cell: str) -> Iterator[None]:
-        """Note the seconds of a cell that this thread judges, in `seconds`."""
+        """Note in `seconds` how long this thread judges a cell, less the time of kept answers."""
         asked: list[tuple[float, float]] = []
         token, began = _ASKED.set(asked), time.monotonic()
         try:
@@ -354,8 +354,8 @@ class Runner:
             self.seconds.setdefault(torch, {})[cell] = round(again, 3)
 
     def seconds_kept(self, torch: str, patch: Patch) -> dict[str, float]:
-        """The seconds that each cell takes with all answers that earlier runs have kept. Empty if
-        the patch, or anything else that decides answers, has changed.
+        """Return the seconds that each cell takes when all its answers are kept from earlier runs.
+        Empty if the patch, or anything else that decides answers, has changed.
         """
         cache, keys = self._keys(torch, patch, {"do": "seconds", "resources": self.run.nightly})
         kept = cache.load(keys[0]) if cache and keys[0] else None
@@ -370,7 +370,7 @@ class Runner:
                 cache.save(keys[0], {"seconds": self.seconds_kept(torch, patch) | seconds})
 
     def _disbelieve(self, cache: Cache, key: str, torch: str, question: str, agree: int) -> None:
-        """Forget a kept answer, and everything else that is kept if fresh answers `agree`."""
+        """Forget a kept answer; if two fresh answers `agree`, forget all other kept answers too."""
         cache.forget(key)
         if agree > 1:
             self.contradicted.append((torch, question))
@@ -394,8 +394,8 @@ class Runner:
             self.read.update(new)
 
     def _with_code_read(self, torch: str, answer: Answer, backend: str) -> Answer:
-        """The answer with the facts from its code, which a process in which no patch ever ran has
-        read. Equal code is read once.
+        """Add the facts from the answer's code. The code is read in a process in which no patch
+        ever ran, and equal code is read once.
         """
         request = {"code": answer["code"], "backend": backend}
         ask = partial(self.ask, torch, "code", **request)
@@ -478,11 +478,11 @@ class Runner:
     def observe(
         self, case: Case, workload: Workload, patch: Patch | None, **covered: Any
     ) -> Observation:
-        """The observation of a case. It is measured once a run, or once for the same content if
-        runs share a cache.
+        """Return the observation of a case. It is measured once in each run, or once for the same
+        content if runs share a cache.
 
         With `cover=True`, it contains the lines of the patch that ran, and takes twice the time;
-        with `held`, also who called these originals.
+        with `held`, it also names the callers of these originals.
         """
         with self.measuring.setdefault(case.id, threading.Lock()):
             known = self.store.load(case)
@@ -506,7 +506,7 @@ class Runner:
             **covered,
         }
         seconds = self.run.limits.seconds * COMPILES.get(workload.asks, 1)
-        # A patch counts by its content, since no fact contains a path.
+        # No fact contains a path, so the key has the content of the patch in place of its path.
         question = {"do": workload.asks, **request, "patch": bool(patch), "paths": ()}
         ask = partial(self.ask, case.torch, workload.asks, seconds, **request)
         # An observation with traced lines contains everything that this question asks for.
@@ -515,7 +515,7 @@ class Runner:
         failure = observation.failure
         if failure is None or failure.stage != "compile":
             return observation
-        # Compile the case again to find the failing stage of the compiler, and for its trace.
+        # Compile the case again, to find the compiler's failing stage and to get its trace.
         trace = self.code_path(case).with_suffix(".trace")
         trace.mkdir(parents=True, exist_ok=True)
         answer = self.ask(case.torch, "failing stage", **request, trace=str(trace.resolve()))

@@ -15,7 +15,7 @@ from pathlib import Path
 from patchgate.model.files import read_result
 from patchgate.model.serialization import parse_json
 
-# JSON lines of a path and its state.
+# JSON lines, each a path and the state of its file.
 _NAME = "read.jsonl"
 
 

@@ -1,7 +1,7 @@
-"""The journal of a run: its judged cells, as soon as each is judged.
+"""The journal of a run: each cell is written into it as soon as it is judged.
 
-An interrupted run leaves its judged cells in a journal, which begins with the key of everything
-that decides a verdict. Only the next run with that key takes them over.
+The journal begins with the key of everything that decides a verdict. If a run is interrupted, the
+next run takes over the judged cells only if it has the same key.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from patchgate.runner.files_read import changed_since_read, take_over_notes
 from patchgate.runner.run_settings import OBSERVATIONS, ResultStore, is_complete, verdict_json
 
 JUDGED = "judged.jsonl"
-# The folders of what the cells of a run measured.
+# The folders of the measurements of a run's cells.
 _MEASURED = (OBSERVATIONS, "code", "times")
 # Kinds of verdicts whose cells are judged again: the machine prevented the verdict, or a compiler
 # could not write.
@@ -28,7 +28,7 @@ _AGAIN = {Kind.INFRA, Kind.STOPPED, Kind.UNMEASURED}
 
 
 class Journal:
-    """The judged cells of a run, one a line, written by one thread."""
+    """The judged cells of a run, one per line, written by one thread."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._path = folder, folder / JUDGED
@@ -54,7 +54,7 @@ class Journal:
         return cells
 
     def disown(self) -> None:
-        """Let no later run take over the cells."""
+        """Keep later runs from taking over the cells."""
         self._write("", self.cells())
 
     def _write(self, key: str, cells: Iterable[JudgedCell]) -> None:

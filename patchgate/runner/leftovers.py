@@ -17,20 +17,20 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-# Seconds after which a process that cannot be killed, since it waits for a disk, is left alone.
+# Seconds after which a process that a kill does not end is left alone: it waits for a disk.
 _PATIENCE = 10.0
 # Seconds between two looks at the processes that are being killed.
 _LOOK_SECONDS = 0.005
-# The variable that names the folder to all that the command starts.
+# The variable that names the folder for every process that the command starts.
 _FOLDER = "TMPDIR"
-# The one folder of this process, while it has one.
+# The folder of this process while it has one, otherwise empty.
 _folders: list[Path] = []
 
 
 @contextlib.contextmanager
 def temporary_files_below() -> Iterator[None]:
-    """Until the context ends, this process and its children have their temporary files in a folder
-    that is always removed.
+    """Until the context ends, keep the temporary files of this process and its children in a
+    folder; then remove it in any case.
 
     Raises OSError if there is no space for them.
     """
@@ -43,9 +43,9 @@ def temporary_files_below() -> Iterator[None]:
     # between.
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", __file__, str(folder)],
-        stdin=subprocess.PIPE,  # closes with us
+        stdin=subprocess.PIPE,  # closes when this process ends
         stdout=subprocess.DEVNULL,
-        # Ctrl-C in a terminal is for us.
+        # Ctrl-C in a terminal is for this process, not for the helper.
         start_new_session=True,
     )
     try:

@@ -1,4 +1,4 @@
-"""The folder of a run's results: one run holds it, and the results of an earlier run are put
+"""The folder of a run's results. One run at a time holds it; the results of an earlier run are put
 aside.
 """
 
@@ -84,8 +84,8 @@ def _locked(path: Path) -> TextIO:
 
 @contextlib.contextmanager
 def results_folder(folder: Path, option: str) -> Iterator[None]:
-    """Hold a command's folder, with all results of earlier runs put aside; a UsageError puts them
-    back.
+    """Hold a command's folder, and put aside all results of earlier runs. A UsageError of the
+    command puts them back.
 
     Raises UsageError if the folder belongs to something else, or if another process holds it.
     """
@@ -121,11 +121,11 @@ def _put_aside_below(folder: Path) -> Iterator[None]:
 
 
 def put_aside(folder: Path, but: Collection[Path] = ()) -> None:
-    """Put aside everything in a run's folder, except `but`, that could be taken for the next run's
-    results.
+    """Put aside everything in a run's folder that could be taken for the next run's results, except
+    `but`.
 
-    Results that are already put aside stay if the run after them wrote no journal; the results of
-    that run are deleted, and so is everything that cannot be put aside.
+    If results are put aside already, and the run after them wrote no journal, they stay, and that
+    run's results are deleted. Everything that cannot be put aside is deleted too.
     """
     aside = folder / PUT_ASIDE
     entries = list(_entries(folder, but))
@@ -165,17 +165,17 @@ def _delete(paths: Iterable[Path]) -> None:
 
 
 def cells_before(folder: Path) -> list[JudgedCell]:
-    """The cells that were judged by the run that is put aside."""
+    """Return the cells judged by the run whose results are put aside."""
     return read_journal(folder / PUT_ASIDE / JUDGED)[1]
 
 
 def seconds_before(folder: Path) -> dict[str, float]:
-    """The seconds of each cell that was judged completely by the run that is put aside. Empty if
-    the patch did not run: such a run says nothing about the next one's times.
+    """Return the seconds of each cell that the run put aside has judged completely. Empty if its
+    patch did not run: such a run says nothing about the next run's times.
     """
     cells = cells_before(folder)
     if any(verdict.item == PATCH_RUN for cell in cells for verdict in cell.verdicts):
-        return {}  # without a patch that runs every cell ends early
+        return {}  # if the patch does not run, every cell ends early
     return {
         cell.name: cell.seconds
         for cell in cells

@@ -36,7 +36,7 @@ class TimeRatio:
 
 @record
 class QuickLook:
-    """The share of a full gate that a narrowed run judged: for each sort, how many of how many."""
+    """The share of a full gate that a narrowed run judged: (judged, all) for each sort."""
 
     workloads: tuple[int, int]
     torches: tuple[int, int]

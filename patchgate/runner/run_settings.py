@@ -30,7 +30,7 @@ FOLDER = ".patchgate/gate"
 NAME = "run.json"
 VERDICTS = "verdicts.json"
 OBSERVATIONS = "observations"
-# Options that leave out what is judged before a merge.
+# Options that leave out something that is judged before a merge.
 _NARROWING = (
     *("--torch ", "--problem ", "--device ", "--model ", "--workload ", "--check "),
     *("--seed ", "--minutes "),
@@ -60,10 +60,10 @@ class Run:
     workloads: tuple[str, ...] = ()  #: only these; empty: all
     premerge: tuple[str, ...] = ()  #: the workloads that are judged if no option leaves any out
     checks: tuple[str, ...] = ()  #: only these, by name or by the name of a family; empty: all
-    others: tuple[str, ...] = ()  #: patches that are installed beside this one
+    others: tuple[str, ...] = ()  #: patches that are installed with this one
     requires: tuple[str, ...] = ()  #: packages next to torch that the table does not name
     strict: bool = False  #: notes are red
-    #: judge every workload, not only those of pre-merge, and what each kernel needs once compiled
+    #: judge every workload, not only the pre-merge ones, and the resources of each compiled kernel
     nightly: bool = False
     limits: Limits = field(default_factory=Limits)
     #: folder of the measurements that runs of the same content share; None: everything is measured
@@ -71,7 +71,7 @@ class Run:
     #: Folder of what was measured with the patch; None: no such measurement is kept. CI shares only
     #: `shared_cache`.
     patched_cache: str | None = None
-    #: folder where compiled C++ is found again; None: beside the results
+    #: folder where compiled C++ is kept for reuse; None: next to the results
     binaries: str | None = None
     require_sandbox: bool = False  #: a patch is run in a complete sandbox, or not at all
     #: a job of a sweep or a search: no command names its folder, and both sides use `shared_cache`
@@ -82,7 +82,7 @@ class Run:
     #: Decisions of a real device about matrix products that it timed. They override the decisions
     #: in the profile of a simulated device.
     padding: dict[str, str] = field(default_factory=dict)
-    seed: int = 0  #: of random programs, which take the place of all other samples; 0: of none
+    seed: int = 0  #: seed of random programs, which replace all other samples; 0: none
     #: digest of the patch's text as it was judged; empty if nothing compares it later
     digest: str = ""
 
@@ -203,7 +203,7 @@ def runs_in(folder: Path) -> list[Run]:
 
 
 def own_environment() -> dict[str, str]:
-    """The torch of this interpreter, from its metadata: torch itself is never imported here."""
+    """Return this interpreter by its torch release, read from metadata: torch is never imported."""
     try:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
@@ -274,7 +274,7 @@ def load_verdicts(folder: Path) -> list[Verdict]:
 
 
 def is_complete(folder: Path) -> bool:
-    """True if a run ended there, with every cell judged."""
+    """True if a run in this folder ended with every cell judged."""
     try:
         return not is_partial(load_verdicts(folder))
     except UsageError:

@@ -23,20 +23,20 @@ from patchgate.runner.leftovers import temporary_files_below
 
 # Seconds that a server has to end by itself, before it is killed.
 _PATIENCE = 5
-#: Torch release, question -> a new channel to the release's server, for that question. Raises
+#: (torch release, question) -> a new channel to the release's server, for that question. Raises
 #: OSError if the server has ended.
 Connect = Callable[[str, str], socket.socket]
 
 
 @dataclass(frozen=True)
 class Server:
-    """A running fork server; it ends when the process that started it does."""
+    """A running fork server. It ends with the process that started it."""
 
     torch: str
     process: subprocess.Popen[bytes]
     folder: tempfile.TemporaryDirectory[str]
-    #: Sends new channels to the server, by the state of torch that a question needs (`LOADED`).
-    #: Channels have no address, and the server's children do not have them.
+    #: Sockets that send new channels to the server, by the state of torch that a question needs
+    #: (`LOADED`). Channels have no address, and the server's children do not have them.
     controls: Mapping[str, socket.socket]
 
     @property

@@ -34,7 +34,7 @@ _COMMIT = "+git"
 # numpy: torch warns without it; packaging: version checks in patches need it; setuptools: torch
 # 2.10 needs it to find a C++ compiler.
 BESIDE_TORCH = ("numpy", "packaging", "setuptools")
-# uv's words if the index answers that it lacks a release or a package.
+# uv's messages for a release or a package that the index lacks.
 _NOT_OFFERED = re.compile(
     r"there is no version of ([\w.-]+)|only ([\w.-]+)\S* is available"
     r"|([\w.-]+) was not found in the package registry"
@@ -44,8 +44,8 @@ _NOT_OFFERED = re.compile(
 class NotInstallable(Exception):
     """An environment cannot be made on this machine; `str` says why.
 
-    `package` is the package of which the index lacks the release, or has no release at all; None if
-    the index is not the reason.
+    `package` is the package that the index lacks, in the wanted release or altogether; None if the
+    index is not the reason.
     """
 
     @property
@@ -139,7 +139,7 @@ def cached_environment(
 
     Raises NotInstallable.
 
-    `requires` and the folder of a `package` are installed beside torch. The package is installed
+    `requires` and the folder of a `package` are installed next to torch. The package is installed
     again if its files have changed.
     """
     home = cached_home(torch, requires, package)

@@ -1,4 +1,4 @@
-"""Makes golden from a run's observations: these facts are then accepted.
+"""Writes the observed facts of a run into golden: these facts are then accepted.
 
 Only cases that were observed are touched: a partial run removes nothing.
 """
@@ -86,7 +86,7 @@ def refuse_failing(run: Run) -> None:
 
 
 def verdicts_of(run: Run) -> list[Verdict]:
-    """The results of a run; none if it left none."""
+    """Return the verdicts of a run; an empty list if the run has written none."""
     return load_verdicts(Path(run.folder)) if Path(run.folder, VERDICTS).is_file() else []
 
 
@@ -167,8 +167,8 @@ def plan_changes(
     folder: Path,
     narrow: Collection[str] = (),
 ) -> list[Change]:
-    """The files that promoting `observations` would change; a case that was not observed keeps its
-    facts. Of `narrow` patches other workloads were not judged.
+    """Return the files that promoting `observations` would change; a case that was not observed
+    keeps its facts. For the patches in `narrow`, other workloads were not judged.
     """
     groups: dict[tuple[str, str], list[Observation]] = {}
     recorded = [*filter(_is_a_record, observations)]
@@ -217,8 +217,8 @@ def _is_a_record(observation: Observation) -> bool:
 def write_changes(
     changes: Sequence[Change], reason: str, folder: Path, patches: Iterable[str] = ()
 ) -> None:
-    """Write the reason and the patches into golden/HISTORY.md, then write every change. If this is
-    killed, a call with the same reason on the same day writes no second entry.
+    """Write the reason and the patches into golden/HISTORY.md, then write every change. If the
+    process is killed, a call with the same reason on the same day writes no second entry.
     """
     history = folder / HISTORY
     before = read_text(history) if history.is_file() else "# Why golden changed\n\n"

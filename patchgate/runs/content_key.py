@@ -51,8 +51,8 @@ def input_digests() -> list[str]:
 
 
 def project_files(project: Project) -> dict[str, bytes]:
-    """The content of each file of a project on which a verdict depends, by its path in the project:
-    table, golden, workloads and devices.
+    """Return the content of each project file that a verdict depends on, by its path in the
+    project: table, golden, workloads and devices.
     """
     return {
         path.relative_to(project.root).as_posix(): read_bytes(path)
@@ -61,7 +61,7 @@ def project_files(project: Project) -> dict[str, bytes]:
 
 
 def files_of_project(project: Project) -> list[Path]:
-    """The paths of the files of a project on which a verdict depends.
+    """Return the paths of the project files that a verdict depends on.
 
     Raises UsageError for a file outside the project.
     """

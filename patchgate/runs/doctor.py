@@ -1,5 +1,5 @@
-"""Looks at the machine for everything that a gate needs: Python, a compiler, the sandbox, torch,
-disk and GPUs.
+"""Checks the machine for everything that a gate needs: Python, a compiler, the sandbox, torch, disk
+and GPUs.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Rounds of random programs. One with a patch is a run of the gate; one without a patch compares
-torch with eager mode.
+"""Rounds of random programs. A round with a patch is a run of the gate; a round without a patch
+compares torch with eager mode.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from patchgate.runner.run_settings import Run
 from patchgate.runner.start_server import Servers
 from patchgate.runs.gate import JudgedRun, PlannedRun, judge_runs
 
-# The most seconds of a round: its programs are compiled together, and again by halves.
+# The maximum seconds of a round: its programs are compiled together, and again by halves.
 _SECONDS = 600.0
-# A name of no object: it decides which programs are made, and that all are compiled to code.
+# Not an object's name: it decides which programs are made, and that all are compiled to code.
 _ANY = "torch"
 
 
@@ -37,7 +37,7 @@ def seeds(first: int, minutes: float) -> Iterator[int]:
 
 
 class Unjudged(Exception):
-    """A round of torch alone that did not end, for a reason that is not the compiled code's."""
+    """A round of torch alone did not end, for a reason that does not lie in the compiled code."""
 
 
 def judged_round(
@@ -61,7 +61,7 @@ def judged_round(
 
 def differences_of_torch(run: Run, torch: str, servers: Servers) -> tuple[int, list[str]]:
     """Compile the programs of the run's seed with torch alone. Return how many were compared, and a
-    text for each that has other results than in eager mode, or for compiled code that crashes.
+    text for each program whose results differ from eager mode, or for compiled code that crashes.
 
     Raises Unjudged for any other failure.
     """

@@ -1,5 +1,5 @@
-"""Judges one patch: every check of each of its cases, several at once; the verdicts go into the
-run's folder.
+"""Judges one patch: runs every check on each of its cases, several at once, and writes the verdicts
+into the run's folder.
 """
 
 from __future__ import annotations
@@ -74,21 +74,21 @@ from patchgate.runs.pool import Ended, carry_out
 
 # The number of characters of an error that a verdict repeats.
 _SHOWN = 200
-# The folder of everything that later runs use again. It is below the folder in which the command is
-# typed, wherever the results go.
+# The folder of everything that later runs use again. It is below the working directory, wherever
+# the results go.
 _KEPT = Path(".patchgate")
 
-# The most bytes of each sort of kept entries. Beyond it, the entries used longest ago are deleted.
+# The maximum bytes of each sort of kept entries. Above it, the least recently used are deleted.
 _KEPT_BYTES = 2 << 30
 
-# The option of a command that gives the interpreter of a release.
+# Matches the option of a command that names the interpreter of a release.
 _ROW = re.compile(r"--row ([^=]+)=.*", re.S)
 
 # This program runs in another interpreter. It reads the patch, and never runs it.
 _COMPILE = "import sys; compile(open(sys.argv[1], 'rb').read(), sys.argv[1], 'exec')"
 
 
-#: (interpreters, why there is none) by torch release.
+#: Two dicts by torch release: the interpreters, and the reasons why a release has none.
 Environments = tuple[dict[str, str], dict[str, str]]
 
 
@@ -108,7 +108,7 @@ class JudgedRun(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """The place of a run among those that are carried out one after another."""
+    """The position of a run in a sequence of runs."""
 
     number: int = 1
     of: int = 1
@@ -140,10 +140,10 @@ def judge_patch(
     progress: Progress | None = None,
     servers: Servers | None = None,
 ) -> list[Verdict]:
-    """The verdicts of every check; `workers` cells are judged at once.
+    """Return the verdicts of every check; `workers` cells are judged at once.
 
     If the run ends early, its folder holds the verdicts of the judged cells and a verdict for each
-    other cell. `servers` are the servers of the run's environments, if they outlast the run.
+    other cell. Pass `servers` if the servers of the run's environments outlast the run.
     """
     folder, text = Path(run.folder), text_digest(patch)
     with held(folder):
@@ -184,7 +184,7 @@ def judge_patch(
 
 
 class RedAsRead:
-    """Notes if a cell was red before a file was `edited`: its verdict holds for that text."""
+    """Notes if a cell was red before any file was `edited`: this verdict is about the text read."""
 
     def __init__(self, edited: Callable[[], list[str]], before: Iterable[JudgedCell]) -> None:
         self._edited, self.found = edited, any(cell.red for cell in before)
@@ -194,7 +194,7 @@ class RedAsRead:
 
 
 def edited_files(run: Run, patch: Patch, text: str) -> list[str]:
-    """The files that were edited since the patch's digest was `text`: the patch or its manifest,
+    """Return the files edited after the patch's digest `text` was taken: the patch or its manifest,
     and the files that the patch has read.
     """
     try:
@@ -244,8 +244,8 @@ def planned_cells(run: Run, patch: Patch) -> list[Cell]:
 
 
 def in_turn(cells: Iterable[Cell], sooner: Collection[str]) -> list[Cell]:
-    """The cells `sooner`, then cells on a real GPU, then all others. In each group the longest come
-    first, so that short ones fill the gaps at the end.
+    """Sort the cells: first the cells named in `sooner`, then cells on a real GPU, then the rest.
+    In each group, longer cells come first, so that short ones fill the gaps at the end.
 
     Timings, which wait for the device, come last.
     """
@@ -269,7 +269,7 @@ def _judge_all(
     progress: Progress,
     as_read: RedAsRead,
 ) -> list[JudgedCell]:
-    """Judge the cells that were not judged `before`; each goes into the journal at once."""
+    """Judge the cells that are not among `before`, and journal each as soon as it is judged."""
     known, judged = {cell.name for cell in before}, list[JudgedCell]()
     cells = [cell for cell in cells if cell.name not in known]
     kept: dict[str, float] = {}
@@ -287,7 +287,7 @@ def _judge_all(
         own = tuple(_for_reader(verdict, context) for verdict in verdicts)
         judged.append(JudgedCell(name=cell.name, seconds=round(event.seconds, 3), verdicts=own))
         as_read.note(judged[-1])
-        with contextlib.suppress(OSError):  # a full disk, and nothing is left of what was reserved
+        with contextlib.suppress(OSError):  # the disk is full, and the reserved space is used up
             journal.append(judged[-1])
         progress.ended(judged[-1])
     with contextlib.suppress(OSError):
@@ -296,7 +296,7 @@ def _judge_all(
 
 
 def _judge(context: CheckContext, cell: Cell) -> list[Verdict]:
-    """Judge a cell. It has no verdict if another check says the same."""
+    """Judge a cell. Return no verdict if another check gives the same one."""
     try:
         with context.runner.timed(cell.at.case.torch, cell.name):
             verdicts = verdicts_of(cell.check, cell.at, context)
@@ -318,8 +318,8 @@ def _one_line(error: BaseException | None) -> str:
 
 
 def _for_reader(verdict: Verdict, context: CheckContext) -> Verdict:
-    """The verdict, with the diff named in place of the Python file that its author does not know,
-    and with commands that fit the run.
+    """Return the verdict with the diff in place of the Python file, which the diff's author does
+    not know, and with commands that fit the run.
     """
     patch = context.patch
     if patch.diff and (verdict.where or "").startswith(display_path(patch.path)):
@@ -330,8 +330,8 @@ def _for_reader(verdict: Verdict, context: CheckContext) -> Verdict:
 
 
 def _installing(context: CheckContext, command: Command) -> Command | None:
-    """A command that installs packages, with the options of the run. It names packages as the
-    project does, and releases in place of interpreters, in which nothing would be installed.
+    """Give a command that installs packages the options of the run, and the project's names of
+    packages. `--torch` replaces `--row`: nothing is installed in a given interpreter.
 
     None if this run has installed the packages already. Other commands are returned unchanged.
     """
@@ -383,8 +383,8 @@ def judge_runs(
     failed: Callable[[BaseException], None],
     servers: Servers | None = None,
 ) -> list[JudgedRun]:
-    """The verdicts of each run below `folder`; `ended` gets each run as soon as it is judged. If a
-    signal or a fault ends a run, the remaining runs do not begin, and `failed` gets the error.
+    """Judge each run below `folder`, pass it to `ended` at once, and return them all. If a signal
+    or a fault ends a run, the remaining runs do not begin, and `failed` gets the error.
     """
     _empty(folder, runs)
     _keep_out_of_git(_KEPT)
@@ -428,8 +428,8 @@ def judge_runs(
 def planned_run(
     path: Path, patch: Patch, settings: Run, environments: Environments, *, alone: bool
 ) -> PlannedRun:
-    """The run of one patch with these settings. Unless it is `alone`, it has a folder of its own
-    below their folder.
+    """Return the run of one patch with these settings. Unless the patch is judged `alone`, the run
+    has a folder of its own below the folder of the settings.
     """
     rows, problems = environments
     run = replace(
@@ -448,7 +448,7 @@ def planned_run(
 
 
 def _keep_out_of_git(folder: Path) -> None:
-    """Keep the folder out of the repository: the next run makes its hundreds of megabytes anew."""
+    """Let git ignore the folder, which holds hundreds of MB that the next run makes again."""
     ignore = folder / ".gitignore"
     if not ignore.exists():
         folder.mkdir(exist_ok=True)
@@ -456,8 +456,8 @@ def _keep_out_of_git(folder: Path) -> None:
 
 
 def syntax_failure(patch: Patch, pythons: Iterable[str]) -> Failure | None:
-    """The failure if none of the Pythons can read the patch; None for a diff, which is
-    not Python.
+    """Return a failure if none of the Pythons can read the patch, otherwise None. A diff is not
+    Python, so it gives None.
     """
     if patch.diff:
         return None
@@ -467,7 +467,7 @@ def syntax_failure(patch: Patch, pythons: Iterable[str]) -> Failure | None:
     except Unreadable as error:
         where = f"{display_path(patch.path)}:{error.line}"
         signature = f"SyntaxError: {error.reason}"
-    # Another Python than this one may know newer syntax.
+    # Another Python may know newer syntax than this one.
     for python in filter(None, pythons):
         command = [python, "-I", "-c", _COMPILE, patch.path]
         if subprocess.run(command, capture_output=True, check=False).returncode == 0:

@@ -28,7 +28,7 @@ _TEMPLATES = {"gate.yml": "patchgate.yml", "comment.yml": "patchgate-comment.yml
 _INHERITED = ("numerics", "error_factor", "largest_ulps", "environment", "stubs")
 # A path that a workflow can name: GitHub reads other characters as patterns.
 _NAMEABLE = re.compile(r"[\w.][\w./ -]*")
-# The list of paths that a workflow watches, a word of this list, and the patches of a workflow.
+# Patterns: the list of paths that a workflow watches, a word of this list, the listed patches.
 _PATHS, _WORD = re.compile(r"(?m)^( *paths: )\[(.*)\]$"), re.compile(r"\"[^\"]*\"|[^\s,]+")
 _PATCHES = re.compile(r"(?m)^(      patches:)(.*\n(?:        .*\n)*)")
 
@@ -120,9 +120,9 @@ def workflows(patch: Path, source: Path, called: str, force: bool) -> dict[Path,
     """The workflows of ci/github that judge a pull request and comment on it, for the repository
     around the patch.
 
-    The patch is added to a workflow that exists; only with `force` is the rest of it rewritten.
-    `called` is OWNER/REPO@COMMIT of patchgate. Raises UsageError if `called` has another form, if
-    there is no repository, or if a workflow cannot name the path.
+    The patch is added to a workflow that exists; the rest of this workflow is rewritten only with
+    `force`. `called` is OWNER/REPO@COMMIT of patchgate. Raises UsageError if `called` has another
+    form, if there is no repository, or if a workflow cannot name the path.
     """
     repository, commit = _repository_and_commit(called)
     path = patch.resolve()
@@ -168,7 +168,7 @@ def _values(patch: Path, source: Path, root: Path, repository: str, commit: str)
     """The placeholders of the workflows with their values."""
     name = patch.resolve().relative_to(root).as_posix()
     own = f"{name}/**" if patch.is_dir() else f"{name.removesuffix(source.suffix)}.*"
-    # Without names, all patches of the table at the root are judged.
+    # A workflow that names no patches judges all patches of the table at the root.
     is_named = table_file(find_project(patch.resolve())).parent != root
     inputs = "    with:\n      patches: PATCH\n      # "
     return {
@@ -210,8 +210,8 @@ def _with_the_old(at: Path, new: str, patch: str, force: bool) -> str:
 
 
 def _watched(source: Path, root: Path, own: str) -> list[str]:
-    """The patterns of files that decide results, apart from the patch's own pattern `own`: the
-    files that its import runs, the project's table, and golden.
+    """Return patterns of the files that decide results, apart from the patch's own pattern `own`:
+    the files that importing the patch runs, the project's table, and golden.
     """
     from patchgate.lint.imported_files import files_run_by
 
@@ -281,7 +281,7 @@ def gated_parts(
     command: Callable[[Path], str],
     say: Callable[[str], None],
 ) -> dict[str, str]:
-    """The patches behind conditions of their own, each written as a patch: its name -> its path.
+    """Write each part of a file that has a condition of its own as a patch. Return {name: path}.
 
     `command` gives the command that judges a path; `say` gets a line for each patch.
     """

@@ -1,5 +1,5 @@
-"""Observes cases that no check of a gate needs, one torch release after the other: models with and
-without a patch.
+"""Observes cases that no check of a gate needs: models with and without a patch. Torch releases are
+observed one after the other.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def version(name):
 print(json.dumps([version(name) for name in sys.argv[1:]]))
 """
 
-# The most minor releases after the newest indexed one that may exist by now.
+# The maximum number of minor releases that may have followed the newest indexed one by now.
 _MINORS_AHEAD = 4
 
 
@@ -97,8 +97,8 @@ def installable(patch: str) -> str:
 def load_patches(
     given: Sequence[Path], workloads: tuple[str, ...]
 ) -> tuple[tuple[Project, tuple[str, ...]], dict[Path, Patch]]:
-    """The project and the workloads as `with_models` returns them, and the given patches, or the
-    patches of the table.
+    """Return the project and the workloads as `with_models` returns them, and the given patches; if
+    none are given, the patches of the table.
 
     Raises UsageError if there is no patch, if a patch is empty, or if two have the same name.
     """
@@ -153,7 +153,7 @@ def _no_patch(project: Project) -> UsageError:
 def known_devices(
     project: Project, patches: Sequence[Path], given: tuple[str, ...], workloads: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """The given devices, else those of the table.
+    """Return the given devices; if none are given, the devices of the project's table.
 
     Raises UsageError for an unknown device or workload.
     """
@@ -175,10 +175,10 @@ def known_devices(
 def devices_here(
     project: Project, patches: Sequence[Path], given: tuple[str, ...], workloads: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """The devices of `known_devices`, to be judged on this machine.
+    """Return the devices of `known_devices`, to be judged on this machine.
 
-    Raises UsageError for a real device if there is no driver of a GPU. Otherwise everything else
-    would be judged first, and torch's own error would be about a process of patchgate's.
+    Raises UsageError for a real device if no driver of a GPU exists. Torch would notice this only
+    after all else was judged, and its error would be about a process of patchgate's.
     """
     names = known_devices(project, patches, given, workloads)
     real = [name for name in names if load_profile(name, project.profiles)["kind"] == "real"]
@@ -193,7 +193,7 @@ def devices_here(
 
 
 def known_checks(given: Sequence[str]) -> tuple[str, ...]:
-    """The given names of checks and families, separated by commas or one by one."""
+    """Return the given names of checks and families. One text may hold several, with commas."""
     checks = all_checks()
     known = [*dict.fromkeys([*(check.family for check in checks.values()), *checks])]
     names = tuple(name.strip() for text in given for name in text.split(","))
@@ -203,8 +203,8 @@ def known_checks(given: Sequence[str]) -> tuple[str, ...]:
 def chosen_environments(
     project: Project, rows: Sequence[str], problems: Sequence[str], torches: Sequence[str], say: Say
 ) -> Environments:
-    """(interpreters, why there is none) by release: for the given rows, or else for the releases to
-    judge on.
+    """Return (interpreters, why there is none) by release: for the given rows if there are any,
+    otherwise for the releases to judge on.
     """
     if rows or problems:
         return rows_of(rows, project), problems_of(problems)
@@ -228,8 +228,8 @@ def _refuse_unsupported(project: Project) -> None:
 
 
 def environments_of(torches: Sequence[str], project: Project, say: Say) -> Environments:
-    """(interpreters, why there is none) by release, each with the packages that the project needs
-    beside torch.
+    """Return (interpreters, why there is none) by release. Each environment has the packages that
+    the project needs next to torch.
     """
     environments: dict[str, str] = {}
     missing: dict[str, str] = {}
@@ -266,11 +266,11 @@ def environments_of(torches: Sequence[str], project: Project, say: Say) -> Envir
 
 
 def _refuse_unoffered(error: NotInstallable, torch: str, project: Project, where: str) -> None:
-    """Raises UsageError if the package index answered that it lacks what the user named: no later
-    run would find it.
+    """Raises UsageError if the package index answered that it lacks a package or release that the
+    user named: no later run would find it.
 
-    `where` names the release. If the index lacks a release of torch that is known, the fault lies
-    with this machine, and nothing is raised.
+    `where` is the option or key that named the release. If the index lacks a known release of
+    torch, the fault lies with this machine, and nothing is raised.
     """
     if error.package == "torch" and torch not in (known := _known_releases()):
         older = [each for each in known if Version(each) < Version(torch)]
@@ -297,8 +297,8 @@ def _known_releases() -> list[str]:
 def _refuse_unpublished(torch: str) -> None:
     """Raises UsageError for a version far beyond the newest known release.
 
-    Without a network no more is known: the next few minor releases, and the next major one, may
-    exist by now.
+    The network is not asked, so the next few minor releases and the next major one are let pass:
+    they may exist by now.
     """
     version, newest = Version(torch), Version(_known_releases()[-1])
     minors = version.minor - (newest.minor if version.major == newest.major else 0)
@@ -315,8 +315,8 @@ def _refuse_unpublished(torch: str) -> None:
 
 
 def with_models(project: Project, names: Iterable[str]) -> tuple[Project, tuple[str, ...]]:
-    """The project with the named models and the packages that they need next to torch; and the
-    names of workloads, in which each model is replaced by its workloads.
+    """Return the project with the named models and the packages that they need next to torch, and
+    the names of workloads, with each model replaced by its workloads.
 
     A file on the command line is relative to the working directory. Raises UsageError for an
     unknown model.
@@ -346,10 +346,9 @@ def requirements_of(given: Iterable[str]) -> tuple[str, ...]:
 
 
 def with_requirements(project: Project, requires: Sequence[str], rows: Sequence[str]) -> Project:
-    """The project, with `requires` added to the packages that are installed next to torch.
+    """Return the project, with `requires` added to the packages that are installed next to torch.
 
-    Raises UsageError together with `rows`: nothing is installed in an interpreter of the user's
-    own.
+    Raises UsageError if there are `rows` too: nothing is installed in the user's own interpreters.
     """
     if requires and rows:
         raise UsageError(
@@ -379,7 +378,7 @@ def _package_of(project: Project) -> Path | None:
 
 
 def rows_of(given: Iterable[str], project: Project | None = None) -> dict[str, str]:
-    """Each row's interpreter, with the packages that the project's models need.
+    """Return the interpreter of each row. It must have the packages that the project's models need.
 
     Raises UsageError if an interpreter cannot be used, if its torch differs from its label, or if
     it lacks such a package.
@@ -411,7 +410,7 @@ def problems_of(given: Iterable[str]) -> dict[str, str]:
 
 
 def pairs_of(given: Iterable[str], option: str) -> dict[str, str]:
-    """`TORCH=VALUE` texts by torch. Raises UsageError."""
+    """Return the values of `TORCH=VALUE` texts by torch. Raises UsageError for another form."""
     found = {}
     for text in given:
         torch, _, value = text.partition("=")
@@ -428,8 +427,8 @@ def _checked(torch: str, python: str) -> str:
     # interpreter of a venv is a link.
     python = str(Path(python).absolute()) if os.sep in python else python
     has = read_environment(python)["torch"]
-    # A plus is followed by the kind of build, or the commit that is laid over it, and not by
-    # another release.
+    # The text after a plus names the kind of build, or the commit that is laid over it: it does not
+    # make another release.
     if _public(has) != _public(torch):
         label = has.partition("+")[0]
         raise UsageError(
@@ -461,7 +460,7 @@ def only_known(
 
 
 def emptied_folder(folder: Path) -> str:
-    """The folder, without the results of earlier runs.
+    """Delete the folder with the results of earlier runs, and return its path.
 
     Raises UsageError if the folder is used for something else.
     """

@@ -1,9 +1,9 @@
-"""`pytest --patchgate PATCH`: the cells of a gate as items of pytest, on the torch of its
+"""`pytest --patchgate PATCH`: the cells of a gate as items of pytest, on the torch of pytest's
 interpreter.
 
-An item fails if its cell has a red verdict. With pytest-xdist the first worker that needs a verdict
-judges all, and the others read its results. Nothing of patchgate is imported before the option is
-given.
+An item fails if its cell has a red verdict. With pytest-xdist, the first worker that needs a
+verdict judges all cells, and the other workers read its results. Nothing of patchgate is imported
+until the option is given.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from patchgate.runner.run_settings import Run
 
 _FOLDER = Path(".patchgate", "pytest")
-# The file beside the results that names the session of pytest which made them.
+# The file next to the results that names the pytest session in which they were made.
 _SESSION = Path(".patchgate", "pytest.session")
 
 
@@ -77,7 +77,7 @@ class Judgement:
 
     @cached_property
     def cells(self) -> dict[str, JudgedCell]:
-        """Every cell by its name, judged by the first process of the session that asks."""
+        """All cells by name. The first process of the session that asks judges them."""
         from patchgate.runner.journal import Journal
         from patchgate.runs.gate import judge_patch
 

@@ -30,7 +30,7 @@ from patchgate.runs.sweep import Job, JobResult, Sweep, without_environment
 
 LOCAL = "ray"  # the cluster of this machine, or of $RAY_ADDRESS
 RETRIES = 3
-# The beginnings of the names that a worker does not send back.
+# A worker does not send back files and folders whose names begin with these.
 _OWN = ("patches", "history.sqlite")
 
 
@@ -39,8 +39,8 @@ class Task:
     """One shard: a torch and the patches to judge on it."""
 
     torch: str
-    patches: Mapping[str, Mapping[str, bytes]]  #: our name of each patch -> its files, by path
-    folder: str  #: our folder of results, as paths in the results shall name it
+    patches: Mapping[str, Mapping[str, bytes]]  #: path of each patch here -> its files, by path
+    folder: str  #: folder of results here, as paths in the results shall name it
     digests: list[str]  #: `input_digests` here: a worker with another patchgate refuses the task
     template: Run  #: `Sweep.template` of this machine
     files: Mapping[str, bytes] = field(default_factory=dict)  #: the project's files, by path in it
@@ -55,7 +55,7 @@ class TaskResult:
 
     content: bytes = b""  #: the folder of results as a zip file
     results: tuple[JobResult, ...] = ()  #: in the order of the task's patches
-    problem: str = ""  #: why nothing could be judged; empty when something was
+    problem: str = ""  #: why nothing could be judged; otherwise empty
 
 
 # -- on a worker
@@ -107,8 +107,8 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> Path:
 
 
 def _pack(folder: Path, our_names: Mapping[str, str]) -> bytes:
-    """Every result, with the worker's paths replaced by our names. Longer paths are replaced first,
-    because they contain shorter ones.
+    """Pack every result into a zip file, with the worker's paths replaced by those of the sweeping
+    machine. Longer paths are replaced first, because they contain shorter ones.
     """
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:

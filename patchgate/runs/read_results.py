@@ -1,5 +1,5 @@
-"""The results in a run's folder: for each case golden, unpatched and patched, generated code, and
-times.
+"""Reads the results in a run's folder: for each case golden, both observations (unpatched and
+patched), generated code, and times.
 
 The folder may have been moved: missing parts are left out.
 """
@@ -80,7 +80,7 @@ def _code(run: Run, observation: Observation | None) -> str | None:
 
 
 def _time_ratios(folder: Path) -> Iterator[TimeRatio]:
-    """One ratio for each workload, size and torch, joined from all timings of it."""
+    """Yield one ratio for each workload, size and torch, joined from all of its timings."""
     looks: dict[tuple[Case, str], list[Timing]] = {}
     for path in sorted(folder.glob("*.json")):
         try:

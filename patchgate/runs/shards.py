@@ -1,7 +1,7 @@
 """Cuts the jobs of a sweep into shards, one for each machine.
 
-Either one place deals out shards that are as even as the earlier costs of jobs allow; or each
-machine takes every n-th job, without a shared history.
+Either one place deals out the shards, as even as the earlier costs of jobs allow; or each machine
+takes every n-th job, without a shared history.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class Shard:
 
     torch: str
     patches: tuple[str, ...]
-    part: str  #: which of the shards of this torch it is: "1/2"
+    part: str  #: number and count among the shards of this torch: "1/2"
 
 
 def every_nth(jobs: Sequence[Job], number: int, count: int) -> list[Job]:
-    """Every `count`-th job from `number` (1 is the first): releases of one patch land on different
-    machines.
+    """Return every `count`-th job from `number` on (1 is the first), so that the releases of one
+    patch land on different machines.
     """
     return list(jobs[number - 1 :: count])
 
@@ -37,8 +37,8 @@ def shards_by_cost(
     machines: int,
     costs: Mapping[tuple[str, str], float],
 ) -> list[Shard]:
-    """Every patch on every torch, exactly once: at least one shard for each torch, and otherwise at
-    most `machines`.
+    """Return shards that hold every patch on every torch exactly once: at least one shard for each
+    torch, and otherwise at most `machines`.
 
     `costs` are seconds by (patch, torch); a job that was never measured counts as the mean of the
     others.
@@ -61,7 +61,7 @@ def shards_by_cost(
         counts[slowest] += 1
     shards = []
     for torch in torches:
-        # The most expensive first, each to the shard that has least to do.
+        # Deal out the most expensive patches first, each to the shard that has least to do.
         loads = [(0.0, number) for number in range(counts[torch])]
         members: list[list[str]] = [[] for _ in loads]
         seconds = {patch: cost[patch, torch] for patch in patches}

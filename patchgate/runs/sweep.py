@@ -1,7 +1,7 @@
 """Judges every patch on every torch, once for the same content.
 
-The journal of a job names the content that it judged: a killed sweep loses only the job in hand,
-and continues from there when it is started again.
+The journal of a job names the content that was judged. A killed sweep therefore loses only the job
+in progress, and continues from this job when it is started again.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class JobResult:
     job: Job
     verdicts: list[Verdict]
     seconds: float | None = None  #: how long judging took; None if the job was judged before
-    #: whether there is a folder of results; a torch without an environment has none
+    #: True if there is a folder of results; a torch without an environment has none.
     has_results: bool = True
 
     @property
@@ -118,7 +118,7 @@ class Sweep:
                 yield RunResults(patch=patch, torches=(job.torch,), verdicts=tuple(result.verdicts))
 
     def judged_before(self, job: Job) -> JobResult | None:
-        """The result of a job with the same content.
+        """Return the result of a job with the same content; None if there is none.
 
         Raises NotInstallable if the torch has no environment.
         """

@@ -23,7 +23,7 @@ from patchgate.runs.gate import JudgedRun, PlannedRun
 
 # Seconds between two looks at the watched files.
 _LOOK_SECONDS = 0.2
-#: Inode, bytes, and nanoseconds of the last change.
+#: Inode, size in bytes, and time of the last change in nanoseconds.
 FileState = tuple[int, int, int]
 
 
@@ -36,12 +36,12 @@ Judge = Callable[..., list[JudgedRun]]
 def judge_after_edits(
     plan: Plan, judge: Judge, refused: Callable[[UsageError], None]
 ) -> Iterator[tuple[list[JudgedRun], int]]:
-    """Judge, and judge again after each edit of the patches or their project, until Ctrl-C; yield
-    each judgement with the number of watched files. `refused` gets the reason if an edit leaves
-    nothing to judge.
+    """Judge now, and after each edit of the patches or their project, until Ctrl-C. Yield each
+    judgement with the number of watched files. `refused` gets the reason if an edit leaves nothing
+    to judge.
 
-    The next run uses the same servers, which run no patch themselves, and all measurements of the
-    same code: an edit of a manifest or of golden measures nothing again.
+    Later runs use the same servers, which run no patch themselves, and all measurements of the same
+    code. After an edit of a manifest or of golden, nothing is measured again.
     """
     runs = plan()
     with _session(runs) as session, running_servers(runs[0].run.rows) as servers:
@@ -83,8 +83,8 @@ def _session(runs: Sequence[PlannedRun]) -> Iterator[str]:
 
 
 def edited_files(project: Project, patches: Iterable[Patch]) -> dict[str, FileState]:
-    """Every file that a user may edit between two runs: those of the patches, and of the
-    project.
+    """Return the state of every file that a user may edit between two runs: the files of the
+    patches and of the project.
     """
     files = {file for patch in patches for file in patch_files(patch)}
     with contextlib.suppress(UsageError):  # a file that the table names is gone
@@ -101,8 +101,8 @@ def edited_files(project: Project, patches: Iterable[Patch]) -> dict[str, FileSt
 def wait_for_edit(
     project: Project, patches: Sequence[Patch], before: Mapping[str, FileState]
 ) -> dict[str, FileState]:
-    """The files after the next edit, once they no longer change, since an editor writes in
-    steps.
+    """Return the states of the files after the next edit. Wait until they no longer change, since
+    an editor writes in steps.
     """
     last: Mapping[str, FileState] = before
     while (now := edited_files(project, patches)) == before or now != last:

@@ -1,4 +1,4 @@
-"""Decide whose fault it is that a side of a comparison did not run, for every check."""
+"""Decide for every check whose fault it is that a side of a comparison did not run."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from enum import Enum
 from patchgate.model.policy import Kind
 from patchgate.model.records import Cause, Failure
 
-# Causes that mean without the patch that the machine is too small or too busy. With the patch, the
-# patch is to blame.
+# Without the patch, these causes mean that the machine is too small or too busy. With the patch,
+# the patch is to blame.
 _EXHAUSTED = {Cause.HUNG, Cause.OUT_OF_MEMORY, Cause.CRASHED}
-# In this stage the probe compares torch with its earlier state. The patch has run before it.
+# In this stage, after the patch has run, the probe compares torch with its earlier state.
 _OWN_STAGE = "compare"
 
 

@@ -20,8 +20,8 @@ class Side:
 
 @record
 class Recorded:
-    """The record of golden: a value for each side, or the signature of the patched side's known
-    failure.
+    """The record in the golden file: a value for each side, or the signature of the patched side's
+    known failure.
     """
 
     unpatched: FactValue | None = None
@@ -36,9 +36,8 @@ class Recorded:
 
 
 def compare(recorded: Recorded, unpatched: Side, patched: Side, *, worse: bool = False) -> Kind:
-    """The kind of one fact of one case. For an unpatched case both sides are the same.
-
-    `worse`: the fact is a cost that grows beyond its limit.
+    """Return the kind of verdict on one fact of one case. For an unpatched case both sides are the
+    same. `worse` is true if the fact is a cost that grows beyond its limit.
     """
     fault = fault_of(unpatched.failure, patched.failure)
     if fault is Fault.MACHINE:

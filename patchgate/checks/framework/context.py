@@ -40,16 +40,19 @@ from patchgate.runner.run_settings import Run
 
 # A patch is imported on a simulated GPU, so that no real GPU is needed or touched.
 SIMULATED = "h200"
-# The time limit of a new interpreter, in cases: it loads torch, and then the patch's imports.
+# The time limit of a new interpreter, as a multiple of the limit of one case: it loads torch, and
+# then the patch's imports.
 _NEW_INTERPRETER = 3
-# The time limit of a script, in cases: it imports torch before it compiles.
+# The time limit of a script, as a multiple of the limit of one case: it imports torch before it
+# compiles.
 _SCRIPT = 3
-# The command by which torch builds C++ is split at these characters of a path.
+# Characters in a path at which torch's command for building C++ would be split.
 _SPLITS = re.compile(r"[\s'\"\\]")
 # Importing a patch takes a second. A patch that hangs should not cost the time of a whole case
 # twice for each release.
 IMPORT_SECONDS = 20.0
-# A question that imports the patch several times has at most the time of so many imports.
+# The time limit of a question that imports the patch several times is at most that of this many
+# imports.
 _IMPORTS_AT_ONCE = 3
 # The workloads that are measured although the patch has no visible effect. A project's own
 # workloads come before these.
@@ -89,7 +92,7 @@ class CheckContext:
         self.run, self.patch, self.workloads, self.runner = run, patch, workloads, runner
         self.golden = cache(partial(load_golden, folder=run.project.golden_folder))
         self._accepted = load_accepted(run.project.golden_folder)
-        self.only: tuple[Case, ...] = ()  # if any, the only cases whose facts the run asks for
+        self.only: tuple[Case, ...] = ()  # if not empty, the only cases whose facts are asked for
         self._shared: dict[str, Answer] = {}
         self._asking: Locks = {}
         self._ran: dict[str, set[object]] = {}  # by torch
@@ -97,7 +100,7 @@ class CheckContext:
         self._built_before = frozenset(self._binaries_folder().glob("*/*"))  # by earlier runs
 
     def workload(self, name: str) -> Workload:
-        """The workload with this name. Raises UsageError, which lists all names."""
+        """The workload with this name. Raises UsageError, with all names, if there is none."""
         if name == OPTIONS.name:
             return OPTIONS
         if name not in self.workloads:
@@ -114,7 +117,7 @@ class CheckContext:
         return self.once_a_run(f"sentinel {torch} {device}", ask)
 
     def case(self, torch: str) -> Case:
-        """The patch on one release, for a verdict that is not about one workload."""
+        """The case of the patch on one release, for verdicts that are not about one workload."""
         return Case(torch=torch, patch=self.patch.id)
 
     def apply(self, torch: str) -> Answer:
@@ -124,11 +127,11 @@ class CheckContext:
         return self.once_a_run(f"apply {torch}", partial(ask, self.patch))
 
     def uncompiled_within(self, case: Case) -> str:
-        """The class of a mode that the scope of the patch enters, if torch compiles nothing there.
+        """The class of the mode that the patch's scope enters, if torch compiles nothing within it.
 
-        It is not enough that `apply` has seen a mode, because in another process the scope may
-        enter none. The case's workload must also fail to compile; for a case without a workload,
-        the first workload must.
+        A mode that `apply` has seen is not enough, because the scope may enter none in another
+        process. The case's workload must also fail to compile, or the first workload if the case
+        has none. The result is empty otherwise.
         """
         mode = self.apply(case.torch).get("uncompiled", "")
         if not mode:
@@ -212,7 +215,7 @@ class CheckContext:
         )
 
     def ask_once(self, torch: str, question: str, device: str, **asked: Any) -> Answer:
-        """The same as `ask`, but the answer is kept by content if runs share a cache."""
+        """Ask as `ask` does. If runs share a cache, keep the answer by the request's content."""
         ask = partial(self.ask, torch, question, device, **asked)
         return self.keep(ask, torch, question, device, **asked)
 
@@ -228,8 +231,8 @@ class CheckContext:
         compiles: int = 1,
         **more: Any,
     ) -> Answer:
-        """The answer of `ask`. If runs share a cache, the answer is kept by the content of all
-        arguments except `compiles`, which changes no answer.
+        """Return the answer of `ask`. If runs share a cache, the cache keeps the answer by the
+        content of all arguments except `compiles`, which changes no answer.
         """
         request = request_for(workload, self.run.profile(device), patch)
         return self.runner.keep(ask, torch, patch, {"do": question, **request, **more})
@@ -237,7 +240,7 @@ class CheckContext:
     def ask_building(
         self, torch: str, question: str, device: str, *, patch: Patch | None, **more: Any
     ) -> Answer:
-        """The same as `ask_once`, for questions that build C++; torch finds a build by its source.
+        """Ask as `ask_once` does, for questions that build C++. Torch finds a build by its source.
 
         The patched side has a folder of its own, so that the unpatched side never runs a build that
         a patch has left. The folder starts with copies of the unpatched builds, so that kernels of
@@ -255,7 +258,7 @@ class CheckContext:
         return answer
 
     def _binaries(self, torch: str, patch: Patch | None, workload: Workload | None = None) -> Path:
-        """The folder of one side's builds. A workload that comes with the patch has its own."""
+        """The folder of one side's builds. Workloads that come with the patch have other ones."""
         side = "patched" if patch else "unpatched"
         own = Path(workload.path) if workload and is_foreign(workload.path) else None
         if own:
@@ -263,7 +266,7 @@ class CheckContext:
             content = own.read_bytes() if own.is_file() else b""
             side = f"{hashlib.sha256(content).hexdigest()[:12]}-{side}"
         if patch or own:
-            # With --watch, a version of the patch finds the builds of earlier versions.
+            # With --watch, all versions of the patch share a folder, and so find earlier builds.
             side = f"{self.run.watch or patch_digest(self.patch)}-{side}"
         # Torch finds a build again by its source and command, even if a header was edited.
         home = f"{torch}-{self.runner.identities.get(torch, '')[:12]}"
@@ -282,8 +285,8 @@ class CheckContext:
         return self._binaries(case.torch, patch, self.workload(case.workload)) in self._built_before
 
     def ask_plain_run(self, case: Case, patch: Patch | None, outputs: Path, seed: int) -> Answer:
-        """Run a workload in a user's script, with the builds of the question `run`. Its outputs go
-        to a file, and the answer has its code.
+        """Run a workload in a user's script, with the builds of the question `run`. The outputs go
+        to the file `outputs`, and the answer has the generated code.
         """
         workload = self.workload(case.workload)
         libraries = self._binaries(case.torch, patch, workload)
@@ -301,7 +304,7 @@ class CheckContext:
         )
 
     def differences(self, torch: str, question: str, unpatched: Path, patched: Path) -> Answer:
-        """The figures of the difference between two files of outputs."""
+        """Compare two files of outputs, and return the figures of their difference."""
         return self.runner.ask(
             torch,
             question,
@@ -319,8 +322,8 @@ class CheckContext:
         return Functions(lines=answer.get("functions", {}), outcomes=outcomes)
 
     def has_more_to_cover(self, torch: str) -> bool:
-        """True if lines or branches of the patch have not run yet, or an original that is held has
-        not been called; False if the patch replaces nothing.
+        """True if lines or branches of the patch have not run yet, or if an original that is still
+        held somewhere has not been called; False if the patch replaces nothing.
         """
         if not self.apply(torch).get("replacements"):
             return False
@@ -328,10 +331,10 @@ class CheckContext:
         return bool(every - self._ran.setdefault(torch, set()))
 
     def held(self, torch: str) -> dict[str, list[str]]:
-        """Changed name -> the names that still lead to its original.
+        """Map each changed name to the names that still refer to its original.
 
-        Tables may keep an entry that another table replaces, and classes a method that another
-        class overrides.
+        Left out are entries of tables whose originals only other entries hold, and methods that
+        another class overrides.
         """
         applied = self.apply(torch)
         return {
@@ -351,9 +354,9 @@ class CheckContext:
     def is_unchanged(self, torch: str) -> bool:
         """True if a patch that is for other releases has no visible effect on this one.
 
-        Effects are those of running the patch, and changes of the facts of a few workloads. Only
-        these workloads are measured then. Never true if the run names workloads or checks, or is
-        nightly, or if the patch claims a scope or stubs.
+        Visible effects are those of running the patch, and changed facts of a few workloads. If
+        there are none, only these workloads are measured. Never true if the run names workloads or
+        checks, or is nightly, or if the patch claims a scope or stubs.
         """
         run, claims = self.run, self.patch.claims
         if run.nightly or run.workloads or run.checks or claims.scope or claims.stubs:
@@ -376,7 +379,7 @@ class CheckContext:
         return all(not one.failure and one.facts == other.facts for one, other in sides)
 
     def few_workloads(self, kind: str) -> list[str]:
-        """The few workloads with this kind of check that are measured where nothing changed."""
+        """The few workloads with this kind of check that are measured if nothing changes."""
         names = self.chosen_workloads(kind)
         own = [name for name in names if Path(self.workloads[name].path).parent != WORKLOADS]
         return [*own, *(name for name in _FEW if name in names)][: len(_FEW)] or names[:1]
@@ -384,12 +387,12 @@ class CheckContext:
     def observations(
         self, case: Case, *, measured: bool = False
     ) -> tuple[Observation, Observation]:
-        """The facts of a workload (unpatched, patched).
+        """Return the facts of a workload as the pair (unpatched, patched).
 
-        Unpatched facts that cannot change a verdict are taken from golden, unless `measured`.
+        Unpatched facts that cannot change a verdict are taken from the record unless `measured`.
         """
         workload = self.workload(case.workload)
-        # Other cases, which only single checks observe, do not count, as they come in any order.
+        # Only these cases count for coverage: single checks observe other cases, in any order.
         counts = case in self._counted_cases(case.torch)
         cover = counts and self.has_more_to_cover(case.torch)
         how = {"cover": True, "held": self.held(case.torch)} if cover else {}
@@ -445,7 +448,7 @@ class CheckContext:
         )
 
     def _is_as_recorded(self, patched: Observation) -> bool:
-        """True if the facts equal the record, which is the same with and without the patch.
+        """True if the facts equal the record, and the patch makes no difference in the record.
 
         Never true for facts of a nightly run, of a release without records of its own, or of a
         real device: these are to be recorded. Never true if the project itself states what torch
@@ -476,7 +479,7 @@ class CheckContext:
         return release, recorded, unpatched
 
     def _golden_of(self, observed: Observation) -> GoldenFile:
-        """The records of a workload; for a real device, on the profile that describes it."""
+        """The records of a workload; for a real device, those of the profile that describes it."""
         own, calls_itself = self.run.project.profiles, observed.environment.get("device", "")
         device = profile_of(calls_itself, otherwise=observed.case.device, own=own)
         return self.golden(observed.case.workload, device)
@@ -493,17 +496,17 @@ class CheckContext:
         return self.runner.observe(replace(case, patch=None), self.workload(case.workload), None)
 
     def observe_otherwise(self, case: Case, **how: Any) -> Observation:
-        """The facts of a workload with the patch run in another way."""
+        """The facts of a workload with the patch, observed in the way that `how` gives."""
         answer = self._ask_facts(case, **how)
         facts = {fact: fact_from(value) for fact, value in answer.get("facts", {}).items()}
         return Observation(case=case, failure=failure_of(answer), facts=facts)
 
     def chosen_workloads(self, kind: str) -> list[str]:
-        """The workloads with this kind of check: the named ones, the pre-merge ones, or all at
-        night.
+        """The workloads with this kind of check: those that the run names; else the pre-merge ones,
+        or all in a nightly run.
 
-        A project's table may choose from those that come with patchgate; its own are always
-        included.
+        A project's table may add workloads, and may choose among those that come with patchgate;
+        it excludes none of the project's own.
         """
         named, listed = self.run.workloads, self.run.project.chosen_workloads
         of_kind = {name: one for name, one in self.workloads.items() if kind in one.checks}
@@ -517,7 +520,7 @@ class CheckContext:
         ]
 
     def observed_cases(self, torch: str) -> list[Case]:
-        """Every case whose facts this run needs on a release; only few if nothing changed there."""
+        """Every case whose facts this run needs on a release; few if the patch changes nothing."""
         few = self.few_workloads("kernels") if not self.only and self.is_unchanged(torch) else None
         cases = self._counted_cases(torch)
         return [case for case in cases if few is None or case.workload in few]

@@ -25,13 +25,13 @@ from patchgate.runner.run_settings import Run
 if TYPE_CHECKING:
     from patchgate.inputs.manifest import Patch
 
-# A check asks about one case and judges it. Axes that the check lacks are empty in the case. The
-# first argument is a CheckContext, a class that is not imported here, because reports read this
-# registry without it.
+# The function of a check, which asks about one case and judges the answers. Axes that the check
+# lacks are empty in the case. The first argument is a CheckContext. That class is not imported
+# here, because reports use this module without it.
 Verdicts = Iterable[Verdict]
 Ask = Callable[[Any, "Instance"], Verdicts]
 AXES = ("torch", "device", "workload", "size")
-#: The fact of the verdict that says what was not measured again.
+#: The `fact` of the verdict that says which releases were not measured again in full.
 REST = "not measured again"
 #: The option of `gate` that installs a package next to torch.
 REQUIRES = "--requires"
@@ -64,7 +64,7 @@ class Check:
 
     axes: tuple[str, ...] = ("torch",)  #: names from `AXES`
     workloads: str = "kernels"  #: the kind of check that a workload's CHECKS must name
-    workload: str = ""  #: the one workload of a check without that axis
+    workload: str = ""  #: the only workload of a check without the axis `workload`
     #: the devices on which the check is asked
     devices: Callable[[Run], Sequence[str]] = lambda run: run.devices
     #: the device whose sentinel must pass first; if empty, the device on which the check is asked
@@ -183,7 +183,7 @@ def verdict_of(
     advice: str | None = None,
     commands: tuple[Command, ...] | None = None,
 ) -> Verdict:
-    """A verdict with the reason of its code, and with the code's next step unless `advice` is
+    """Make a verdict with the reason of its code, and with the code's next step unless `advice` is
     given.
 
     `actual` may have several clauses; a list of verdicts shows only the first. `item` is the line
@@ -253,7 +253,7 @@ def installing(packages: Iterable[str]) -> tuple[Command, ...]:
 
 
 def code_of_others(*, code: str) -> Code:
-    """The code for a comparison whose unpatched side failed, or whose machine did."""
+    """The code for a comparison that failed because of the unpatched side or of the machine."""
     return Code(
         code=code,
         title="torch or the machine failed, not the patch",

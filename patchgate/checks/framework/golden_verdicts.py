@@ -1,5 +1,5 @@
-"""Facts of a compile against golden: the verdicts that the checks of kernels, graphs, shapes and
-options share.
+"""Judge the facts of a compile against the golden files, for the checks of kernels, graphs, shapes
+and options.
 
 Each check has a range of codes whose last digit is the kind: PG301 and PG401 are both REGRESSED.
 """
@@ -44,9 +44,9 @@ from patchgate.model.text import counted
 _ACCEPT = Command(name="accept", arguments=("--reason", "'...'"))
 # Verdicts of these kinds show the path of the generated code, which explains the figure.
 _SHOW_CODE = {Kind.REGRESSED, Kind.CHANGED, Kind.FIRST, Kind.DRIFTED, Kind.INERT}
-# A growth of exactly the limit is within it, whatever the binary fraction.
+# A tolerance for floating point: a growth of exactly the limit must be within the limit.
 _ROUNDING = 1e-9
-# The most facts of a first judgement that are named.
+# The largest number of changed facts that the note of a first judgement names.
 _SHOWN = 4
 # Kinds without a code of their own -> the kind whose code they have.
 _SAME_CODE = {Kind.CHANGED: Kind.REGRESSED, Kind.FIRST: Kind.NEW, Kind.ASSUMED: Kind.UNMEASURED}
@@ -130,7 +130,7 @@ def judge_facts(check: str, compared: Compared) -> Verdicts:
 
 
 def _whole_case(check: str, compared: Compared) -> Verdict | None:
-    """The only verdict on a case whose facts cannot be compared."""
+    """The only verdict on a case whose facts cannot be compared; None if they can."""
     unpatched, patched, recorded = compared.unpatched, compared.patched, compared.recorded
     compiles = [side.facts.get(COMPILES) for side in (unpatched, patched)]
     needed = [value.reason for value in compiles if isinstance(value, Unmeasured)]
@@ -155,8 +155,8 @@ def _compared_fact(compared: Compared, fact: str) -> tuple[Kind, Recorded]:
         accepted=compared.accepted,
     )
     (old, new), cost, budgets = _values(compared, fact), cost_of(fact), compared.budgets
-    # Only users who enter a block pay for it, so its costs are notes until they are accepted.
-    # Options that a compile leaves changed are judged as usual, since they stay changed outside it.
+    # Only users who enter the patch's scope pay for it, so its costs are notes until accepted.
+    # Options that a compile leaves changed are judged as usual: they stay changed after the scope.
     is_noted = compared.in_a_scope and cost not in budgets and cost != "options_left"
     worse = (
         bool(cost)
@@ -183,9 +183,7 @@ def _fact_verdict(check: str, kind: Kind, compared: Compared, fact: str, held: R
 
 
 def _limit(cost: str, budgets: Mapping[str, Budget]) -> float:
-    """The largest growth of a cost that is allowed, as a share: its budget's limit, or the
-    default.
-    """
+    """The largest allowed growth of a cost, as a share: its budget's limit, or the default."""
     return budgets[cost].high if cost in budgets else COSTS[cost].limit
 
 
@@ -254,7 +252,7 @@ def code_of(check: str, kind: Kind) -> str:
 
 
 def fact_codes(check: str, noun: str) -> tuple[Code, ...]:
-    """One code for each kind of the comparison; `noun` is the name of the facts."""
+    """Return one code for each kind of result of a comparison; `noun` names the facts."""
     limits = ", ".join(f"{cost.noun} +{cost.limit:.0%}" for cost in COSTS.values())
     codes = read_codes(_TEXTS.format(digits=_RANGES[check], noun=noun, costs=limits))
     return tuple(
@@ -276,7 +274,7 @@ _KINDS = (
     Kind.UNMEASURED,
     Kind.INFRA,
 )
-# The command that accepts facts records these kinds.
+# Kinds of verdicts whose facts the command `accept` records.
 _ACCEPTED = {Kind.REGRESSED, Kind.DRIFTED, Kind.NEW, Kind.STALE}
 _TEXTS = """
 PG{digits}0 {noun} facts as recorded

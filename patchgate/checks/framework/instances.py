@@ -32,7 +32,7 @@ def instances_of(check: Check, context: CheckContext) -> list[Instance]:
 
 
 def cell_name(check: Check, at: Instance) -> str:
-    """The name of an instance in progress and in the journal, such as
+    """The name of an instance for the display of progress and for the journal, such as
     `kernels-2.11.0-h200-pointwise`.
     """
     return f"{check.name}-{at.id}"
@@ -64,7 +64,7 @@ def _sizes(case: Case, context: CheckContext) -> list[str]:
 
 
 def verdicts_of(check: Check, at: Instance, context: CheckContext) -> list[Verdict]:
-    """The verdicts of one instance; if preconditions fail, the verdicts on these instead.
+    """The verdicts of one instance or, if preconditions fail, those on the preconditions.
 
     Raises NothingToJudge.
     """

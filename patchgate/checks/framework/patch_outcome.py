@@ -58,9 +58,9 @@ def by_package(answer: Answer) -> str:
 
 
 def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> Verdict:
-    """PG210; PG228 if something is not installed, or PG905 if the machine failed."""
+    """Return PG228 if something is not installed, PG905 if the machine failed, else PG210."""
     place, actual = display_path(failure.where or patch.path), failure.text
-    # In place of a missing device of torch, the package that adds it is named.
+    # If torch lacks a device, the package that adds the device is named instead.
     named = (package_of(n, patch) if n.startswith("torch.") else n for n in failure.missing)
     missing = list(filter(None, named))
     if failure.cause is Cause.MISSING or missing:

@@ -9,7 +9,8 @@ from patchgate.inputs.manifest import Patch
 from patchgate.model.policy import Kind
 from patchgate.model.records import Case, Verdict
 
-# A patch sets these on purpose, just as it replaces names of torch, and a manifest lists them.
+# Kinds of settings that a patch may set on purpose, as it replaces names of torch. A manifest lists
+# them.
 _CLAIMABLE = frozenset(("config", "environment", "python", "state"))
 
 
@@ -27,8 +28,8 @@ def settings_left(
     *,
     noted: Collection[str] = _CLAIMABLE,
 ) -> Iterator[Verdict]:
-    """PG208 for each setting, such as "process umask", that some work left changed only with the
-    patch. Without a manifest, the kinds of settings in `noted` are notes.
+    """PG208 for each of the `settings`, such as "process umask", that `work` leaves changed only
+    with the patch. Without a manifest, settings of the kinds in `noted` are notes.
     """
     claimed = {*patch.claims.effects, *patch.claims.targets_on(case.torch)}
     for setting in settings:

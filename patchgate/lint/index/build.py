@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from patchgate.lint.index.wheel import Fetched
 
 
-# Project, specifier, predicate for members -> the matching members of its wheel.
+# (project, specifier, predicate for members) -> the matching members of the project's wheel.
 Fetch = Callable[[str, str, Callable[[str], bool]], "Fetched"]
 
 
@@ -83,7 +83,7 @@ def _drop_unknown_names(built: ReleaseRecords) -> None:
         held = tuple((registry, origin) for registry, origin in module.held if origin in functions)
         built.modules[name] = replace(module, held=held)
     for name, calls in built.calls.items():
-        # Reading a name is no proof of a call if an attribute has the same name.
+        # A place that only reads a name proves no use of a function if an attribute has that name.
         built.calls[name] = [
             (callee, site)
             for callee, site in calls

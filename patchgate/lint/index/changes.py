@@ -14,7 +14,7 @@ from typing import Any
 from patchgate.lint.index.records import Class, Function, Module, parameter_texts
 from patchgate.lint.index.resolve import Found, Modules
 
-# In the order of a changelog: what breaks a patch, what is new, and what may have gone stale.
+# The order of the lines of a module: removed, changed, added.
 _ORDER = ("-", "~", "+")
 _BODY = ": body"
 

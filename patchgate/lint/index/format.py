@@ -1,8 +1,8 @@
 """The files of an index (docs/index-format.md): JSON lines, written from records and read again.
 
 A line has the key of a symbol and, for each set of releases, the values of the symbol in these
-releases. A file is read when it is needed. Its digest is checked at that time, because lint would
-report existing names as missing if the index were damaged.
+releases. A file is read when it is needed, and its digest is checked first: with a damaged index,
+lint would report existing names as missing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ Fact = tuple[str, tuple[Any, ...], Hashable]
 # (releases, `from`, `lazy` or `held`, local name or registry, origin)
 Import = tuple[int, str, str, str]
 _DIGESTS, _RELEASES = "digests.json", "releases.json"
-# Names that are called everywhere: stored once for each module, not for each function.
+# Names that are called everywhere. Their calls are stored once for each module, not for each
+# function.
 _EVERYDAY = frozenset(name for owner in (builtins, str, list, dict, set) for name in dir(owner)) | {
     "debug",
     "warning",
@@ -46,7 +47,7 @@ _EVERYDAY = frozenset(name for owner in (builtins, str, list, dict, set) for nam
 
 
 def write(folder: Path, releases: Iterable[ReleaseRecords]) -> None:
-    """Make `folder` hold these releases, oldest first, and nothing else."""
+    """Write these releases, oldest first, into `folder`, and delete its other index files."""
     files = texts(list(releases))
     for path, text in files.items():
         file = folder / path
@@ -58,7 +59,7 @@ def write(folder: Path, releases: Iterable[ReleaseRecords]) -> None:
 
 
 def texts(releases: list[ReleaseRecords]) -> dict[str, str]:
-    """Path below the index -> text."""
+    """Return the texts of the index's files: path below its folder -> text."""
     sets = ReleaseSets([each.version for each in releases])
     # File -> key -> value -> its releases.
     tables: dict[str, Any] = defaultdict(lambda: defaultdict(lambda: defaultdict(int)))
@@ -89,7 +90,7 @@ def _line(key: tuple[Any, ...], masks: Mapping[Any, int], sets: ReleaseSets) -> 
 
 
 def _facts(module: Module, calls: list[tuple[str, CallSite]]) -> Iterator[Fact]:
-    """Everything that the index stores about a module in one release."""
+    """Yield everything that the index stores about a module in one release."""
     api, package = f"api/{module.name}", ".".join(module.name.split(".")[:2])
     yield "modules", (module.name,), module.has_getattr
     yield from ((api, ("", "option", name), text) for name, text in module.config.items())
@@ -113,14 +114,14 @@ def _facts(module: Module, calls: list[tuple[str, CallSite]]) -> Iterator[Fact]:
             text = name if name in (local, "*") else f"{local}={name}"
             yield f"imports/{package}", (module.name, kind, home), text
     for callee, site in calls:
-        # Line numbers would make every release a new text.
+        # Line numbers are left out, because they would differ in every release.
         home, _, name = site.function.rpartition(".") if callee not in _EVERYDAY else ("",) * 3
         count = f"{callee}/{site.positional}{site.receiver}{'*' * site.star}"
         yield f"calls/{package}", (module.name, home, name), ",".join([count, *site.keywords])
 
 
 def _parameters(texts: Iterable[str]) -> tuple[Parameter, ...]:
-    """The parameters whose texts `parameter_texts` has written."""
+    """Parse the texts of parameters that `parameter_texts` has written."""
     found: list[Parameter] = []
     kind = "positional"
     for each in texts:
@@ -138,7 +139,7 @@ def _parameters(texts: Iterable[str]) -> tuple[Parameter, ...]:
 
 
 class IndexFiles:
-    """The files below one folder, each read at most once. Sets of releases are masks of `sets`.
+    """The files below one folder, each read at most once. A set of releases is a mask of `sets`.
 
     Raises UsageError for a file that was changed since it was written.
     """
@@ -181,7 +182,7 @@ class IndexFiles:
         )
 
     def _facts(self, path: str, needle: str = "[") -> Iterator[tuple[int, list[Any], Any]]:
-        """(releases, key, value) of the lines that contain `needle`."""
+        """Yield (releases, key, value) for each value in the lines that contain `needle`."""
         text = self._text(f"{path}.jsonl")
         at = text.find(needle)
         while at >= 0:
@@ -193,7 +194,7 @@ class IndexFiles:
             at = text.find(needle, end)
 
     def _everywhere(self, folder: str, needle: str) -> Iterator[tuple[int, list[Any], Any]]:
-        """(releases, key, value) of the lines that contain `needle`, in each file of a folder."""
+        """The same as `_facts`, for all files of a folder of the index."""
         for path in self._digests:
             if path.startswith(folder):
                 yield from self._facts(path.removesuffix(".jsonl"), needle)
@@ -250,8 +251,8 @@ class IndexFiles:
 
     @cache  # noqa: B019
     def bindings(self, name: str, kind: str) -> list[tuple[int, str, str]]:
-        """(releases, MODULE.LOCAL, origin) of each place that imports (`from`) or holds (`held`)
-        something with that last name.
+        """(releases, MODULE.LOCAL, origin) for each place that imports or holds an object whose
+        last name is `name`. `kind` is `from` for imports and `held` for registries and tables.
         """
         found = (
             (key, _import(mask, key, value))
@@ -268,7 +269,7 @@ class IndexFiles:
 
     @cache  # noqa: B019
     def calls_of(self, name: str) -> list[tuple[int, CallSite]]:
-        """(releases, call) of each call of a function with this name, in any module."""
+        """(releases, call) for each call of a function with this last name, in any module."""
         begin = f"{name}/"
         facts = self._everywhere("calls/", f'"{begin}')
         calls = (_call(*fact) for fact in facts if fact[2].startswith(begin))
@@ -276,7 +277,7 @@ class IndexFiles:
 
     @cache  # noqa: B019
     def derived_from(self, base_name: str) -> list[tuple[int, str, str]]:
-        """(releases, class, base) of the classes with a base of that last name."""
+        """(releases, class, base) for each class with a base whose last name is `base_name`."""
         end = f".{base_name}"
         facts = self._facts("classes", f'{end}"')
         return [(mask, ".".join(key), base) for mask, key, base in facts if base.endswith(end)]
@@ -293,7 +294,7 @@ class IndexFiles:
         return found
 
     def read_module(self, module: str, bit: int) -> Module:
-        """A module as of one release, which must have it."""
+        """Return a module as it is in one release, which must have the module."""
         tables: dict[tuple[str, str], dict[str, Any]] = defaultdict(dict)
         for mask, table, name, value in self._api(module):
             if mask & bit:
@@ -333,7 +334,7 @@ class IndexFiles:
 
 
 def _masks(found: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Map each name to all its releases."""
+    """Map each name to the mask of all its releases."""
     masks: dict[str, int] = defaultdict(int)
     for name, mask in found:
         masks[name] |= mask

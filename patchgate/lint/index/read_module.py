@@ -1,7 +1,7 @@
-"""Read a module's syntax tree into its record: functions with fingerprints of their bodies,
-classes, imports, calls.
+"""Reads the syntax tree of a module into its record: functions with fingerprints of their bodies,
+classes, imports and calls.
 
-This module decides which of several definitions of a name counts, and how annotations are spelled.
+The code here also chooses among several definitions of a name, and normalizes annotations.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from patchgate.lint.index.records import CallSite, Class, Function, Module, Para
 from patchgate.model.syntax_tree import nodes_of
 
 Calls = list[tuple[str, CallSite]]
-# Calls inside functions count as filling a table only if the callee has such a name; other calls
-# are too many.
+# A call inside a function counts as filling a registry or table only if the name of the callee
+# matches this pattern, because functions contain too many other calls.
 _FILLS = re.compile(r"register|fallback|layout_constraint|decomp|py_impl")
 
 
@@ -40,8 +40,8 @@ def read_module(name: str, tree: ast.Module, *, package: bool) -> tuple[Module, 
 
 
 def read_stub(name: str, tree: ast.Module) -> Module:
-    """Read the names of an extension in C, but not their signatures, which are often wrong in a
-    stub.
+    """Read the names in the stub of a C extension. Their signatures are not read, because stubs
+    often have wrong ones.
     """
     named = (each.name for each in tree.body if isinstance(each, (*DEFINITIONS, ast.ClassDef)))
     assigned = (target for each in tree.body for target, _, _ in _assigned(each))
@@ -51,7 +51,7 @@ def read_stub(name: str, tree: ast.Module) -> Module:
 def imported_names(
     node: ast.Import | ast.ImportFrom, module: str = "", *, package: bool = False
 ) -> Iterator[tuple[str, str]]:
-    """(local name, dotted origin) for each name that an import statement of a module binds."""
+    """Yield (local name, dotted origin) for each name that an import statement binds."""
     if isinstance(node, ast.Import):
         for each in node.names:
             first = each.name.split(".")[0]
@@ -160,7 +160,7 @@ class _Reader:
         )
 
     def _dotted(self, base: ast.expr) -> str:
-        """A base class as a dotted name; `f()` for a base that a call of `f` makes."""
+        """Return the dotted name of a base class; `f()` if the base is the result of a call."""
         if isinstance(base, ast.Call):
             return f"{self._dotted(base.func)}()"
         text = ast.unparse(base.value if isinstance(base, ast.Subscript) else base)
@@ -174,7 +174,7 @@ class _Reader:
 
 
 def _assigned(node: ast.stmt) -> Iterator[tuple[str, str | None, ast.expr | None]]:
-    """(name, annotation, value) for each plain name that one statement binds."""
+    """Yield (name, annotation, value) for each plain name that one statement binds."""
     if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
         yield node.target.id, spelled(node.annotation), node.value
     elif isinstance(node, ast.Assign):
@@ -193,8 +193,8 @@ def _assigned(node: ast.stmt) -> Iterator[tuple[str, str | None, ast.expr | None
 
 
 def _on_self(function: FunctionDefinition) -> Iterator[tuple[str, str | None]]:
-    """(name, annotation) for each `self.name = ...` in a method, whatever its first parameter is
-    called.
+    """Yield (name, annotation) for each `self.name = ...` in a method. Its first parameter may have
+    a name other than `self`.
     """
     arguments = [*function.args.posonlyargs, *function.args.args]
     if not arguments or any(
@@ -228,7 +228,7 @@ def _installs_options(tree: ast.Module) -> bool:
 
 
 def _makes_names(tree: ast.Module) -> bool:
-    """True if the module gives itself names at run time, by `globals()[...]` or `setattr`."""
+    """True if the module sets its own names at run time, by `globals()[...]` or `setattr`."""
     itself = {"sys.modules[__name__]"}
     for node in nodes_of(tree):
         if isinstance(node, ast.Assign):
@@ -251,8 +251,8 @@ def _makes_names(tree: ast.Module) -> bool:
 
 
 def handed_over(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """(registry or table, local name) for each name that the module passes on; the name need not be
-    a function.
+    """Yield (registry or table, local name) for each name that the module passes to a call or puts
+    into a table. The name need not belong to a function.
     """
     inside: set[int] = set()
     for node in nodes_of(tree):
@@ -277,7 +277,7 @@ def handed_over(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _tabled(node: ast.Assign) -> Iterator[tuple[str, str]]:
-    """Read `TABLE = {key: f}` and `TABLE[key] = f`."""
+    """Yield (table, local name) for `TABLE = {key: f}`, `TABLE = [f]` and `TABLE[key] = f`."""
     value, target = node.value, node.targets[0]
     keeper = last_name(target.value if isinstance(target, ast.Subscript) else target)
     parts: list[ast.expr | None] = []
@@ -306,8 +306,8 @@ def function_text(text: str, name: str) -> str | None:
 
 
 def call_line(text: str, callee: str, site: CallSite) -> int | None:
-    """The number of the line of a call of `callee` that equals `site`; None if there is none. The
-    search covers `site.function`, or the whole module if `site.function` is empty.
+    """Return the line number of the call of `callee` that equals `site`, or None. The search covers
+    `site.function`, or the whole module if `site.function` is empty.
     """
     node = defined(text, site.function) if site.function else parsed(text)
     for name, call, line in calls_in(node, site.module, site.function) if node is not None else ():
@@ -317,13 +317,13 @@ def call_line(text: str, callee: str, site: CallSite) -> int | None:
 
 
 def defined(text: str, name: str) -> FunctionDefinition | ast.ClassDef | None:
-    """The definition of `f` or `Class.f` that counts."""
+    """Return the definition of `f` or `Class.f` that is in effect; None if there is none."""
     tree = parsed(text)
     return inside(tree, name) if tree is not None else None
 
 
 def inside(owner: ast.Module | ast.ClassDef, name: str) -> FunctionDefinition | ast.ClassDef | None:
-    """The definition of `f` or `Class.f` that counts, in a parsed module or class."""
+    """Like `defined`, but for a parsed module or class."""
     body, found = owner.body, None
     for part in name.split("."):
         found = None
@@ -349,9 +349,9 @@ def parsed(text: str) -> ast.Module | None:
 
 
 def flat(body: list[ast.stmt], certain: bool = True) -> Iterator[tuple[ast.stmt, bool]]:
-    """The statements of a body and of its blocks, each with True if it runs under any condition.
+    """Yield the statements of a body and of its blocks, each with True if it always runs.
 
-    Code below `if TYPE_CHECKING` never runs; its imports count like imports inside functions.
+    Code below `if TYPE_CHECKING` is left out: its imports count like imports inside functions.
     """
     for node in body:
         yield node, certain
@@ -368,7 +368,7 @@ def flat(body: list[ast.stmt], certain: bool = True) -> Iterator[tuple[ast.stmt,
 
 
 def is_overload(node: FunctionDefinition) -> bool:
-    """True for typing overloads and for the setter and deleter of a property, which do not define
+    """True for a typing overload, and for the setter or deleter of a property. These do not define
     the name.
     """
     names = [ast.unparse(each).rpartition(".")[2] for each in node.decorator_list]
@@ -386,7 +386,7 @@ _BUILTIN = {name.title(): name for name in ("list", "dict", "tuple", "set", "typ
     "FrozenSet": "frozenset"
 }
 _TYPING = ("typing", "typing_extensions", "collections.abc")
-# Attributes that differ between Python versions and say nothing about a body.
+# Fields of syntax nodes that differ between Python versions and do not change what a body does.
 _SILENT = frozenset(["ctx", "type_comment", "type_params", "kind"])
 
 
@@ -407,7 +407,7 @@ def read_function(node: FunctionDefinition, *, in_class: bool) -> Function:
 
 
 def fingerprint(node: FunctionDefinition) -> str:
-    """Six hex digits for the code of the body: docstring, comments and layout do not count."""
+    """Return six hex digits of a hash of the body, without docstring, comments and layout."""
     body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
     parts: list[str] = []
     _spell(body, parts.append)
@@ -437,7 +437,7 @@ def _spell(value: object, write: Callable[[str], None]) -> None:
 
 
 def values_given(call: ast.Call) -> list[ast.expr]:
-    """The arguments of a call, by position and then by keyword."""
+    """The arguments of a call: first the positional ones, then the keyword arguments."""
     return [*call.args, *(each.value for each in call.keywords)]
 
 
@@ -453,8 +453,8 @@ def last_name(node: ast.AST) -> str:
 
 
 def _receiver(called: ast.expr) -> str:
-    """The receiver in the form of CallSite: `Class.f`, `cls.f` and `type(x).f` are called on a
-    class.
+    """Return the receiver of a call in the form of `CallSite`. `Class.f`, `cls.f` and `type(x).f`
+    count as called on a class.
     """
     if not isinstance(called, ast.Attribute):
         return ""
@@ -466,8 +466,8 @@ def _receiver(called: ast.expr) -> str:
 
 
 def values_in(node: ast.AST) -> set[str]:
-    """The last part of each name that is used as a value and not called: as an argument, element or
-    assigned value; and strings that are identifiers.
+    """The last part of each name that is used as a value and not called (such as an argument, an
+    element or an assigned value), and each such string that is an identifier.
     """
     found: set[str] = set()
     for each in nodes_of(node):
@@ -495,7 +495,7 @@ def values_in(node: ast.AST) -> set[str]:
 
 
 def calls_in(node: ast.AST, module: str, function: str) -> Iterator[tuple[str, CallSite, int]]:
-    """(last name of the callee, call, line) for each call in `node`."""
+    """Yield (last name of the callee, call, line) for each call in `node`."""
     for each in nodes_of(node):
         if isinstance(each, ast.Call):
             name = last_name(each.func)
@@ -554,7 +554,7 @@ def _spelled(text: str) -> str:
 
 class _Modern(ast.NodeTransformer):
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
-        """A forward reference becomes the expression that it quotes."""
+        """Replace a forward reference by the expression inside its quotes."""
         if not isinstance(node.value, str):
             return node
         quoted: ast.expr = self.visit(ast.parse(node.value, mode="eval").body)
@@ -588,7 +588,7 @@ class _Modern(ast.NodeTransformer):
 
 
 def _either(parts: list[ast.expr]) -> ast.expr:
-    """`A | B | None`, with None last, as people write it."""
+    """Join alternatives into `A | B | None`, with None last, as people write it."""
     flat: list[ast.expr] = []
     for each in parts:
         flat += _alternatives(each)

@@ -92,7 +92,8 @@ SCOPE = (
     "triton.compiler",
     "triton.backends",
 )
-# Packages with more modules than files: other wheels, or the import of the package, add modules.
+# Packages that have more modules than files, because other wheels, or the import of the package,
+# add modules.
 OPEN = ("triton.backends", "torch.distributed._tensor")
 # Packages of which only the `__init__` is indexed, not the modules below it.
 ALONE = ("torch", "triton")
@@ -131,12 +132,12 @@ WITH_TORCH = (
 )
 
 
-# `import torch` loads this one only if an environment variable says so.
+# `import torch` loads this module only if an environment variable asks for it.
 ON_REQUEST = "torch.cuda._sanitizer"
 
 
 def in_extension(dotted: str) -> bool:
-    """True for torch's extensions in C, of which the index knows the names that stubs state."""
+    """True for torch's C extensions. The index knows only the names that their stubs list."""
     return dotted == "torch._C" or dotted.startswith("torch._C.")
 
 
@@ -156,7 +157,7 @@ class Function:
     #: function, method, static, class, property or cached-property.
     form: str = "function"
     is_async: bool = False
-    #: The annotation, in today's spelling.
+    #: The annotation, in modern spelling.
     returns: str | None = None
     #: Fingerprint: six hex digits.
     body: str = ""
@@ -171,7 +172,7 @@ class Class:
     functions: Mapping[str, Function] = field(default_factory=dict)
     #: Name -> annotation, for names that its body assigns or its methods assign on `self`.
     attributes: dict[str, str | None] = field(default_factory=dict)
-    #: True if it answers names that no source spells out.
+    #: True if it has `__getattr__` or `__getattribute__`, and may so answer any name.
     has_getattr: bool = False
     abstract: bool = False
 
@@ -198,7 +199,7 @@ class Module:
 class Arguments:
     """The arguments of a call."""
 
-    #: How many positional arguments, starred ones not counted.
+    #: The number of positional arguments, without starred ones.
     positional: int
     keywords: tuple[str, ...] = ()
     #: True if the call has `*` or `**`.
@@ -233,10 +234,10 @@ _POSITIONAL = ("positional-only", "positional")
 def misfit(
     parameters: Sequence[Parameter], passed: Arguments, *, bound: bool = False
 ) -> str | None:
-    """The reason why a call does not bind; None if it binds. A starred call may pass any further
-    arguments.
+    """Return the reason why a call does not bind to the parameters; None if it binds. A starred
+    call may pass any further arguments.
 
-    A `bound` function has already received its first parameter.
+    A `bound` function has already received its first argument.
     """
     parameters, positional, keywords = parameters[bound:], passed.positional, passed.keywords
     slots = [each for each in parameters if each.kind in _POSITIONAL]

@@ -27,7 +27,7 @@ from patchgate.model.paths import GOLDEN
 
 FOLDER = GOLDEN / "surface"
 Answer = TypeVar("Answer")
-#: A function whose first argument is a release, and its other arguments.
+#: (a function whose first argument is a release, its other arguments)
 Question = tuple[Callable[..., Any], tuple[Hashable, ...]]
 
 
@@ -69,7 +69,7 @@ class Release:
 
     @property
     def questions(self) -> set[Question] | None:
-        """The questions that this thread has asked, if it records them for a reading."""
+        """The questions that this thread has recorded; None if it does not record questions."""
         return getattr(self._recording, "questions", None)
 
     @questions.setter
@@ -78,8 +78,8 @@ class Release:
 
     @contextmanager
     def recorded(self) -> Iterator[set[Question]]:
-        """Record the questions asked until the context ends. A recording around this one gets
-        these questions too.
+        """Record the questions that are asked inside the context. An outer recording gets these
+        questions too.
         """
         around, self.questions = self.questions, set()
         try:
@@ -108,7 +108,7 @@ class Release:
 
     @cache  # noqa: B019
     def others(self) -> tuple[Release, ...]:
-        """All releases of the index, oldest first, with the same sources, including this one."""
+        """All releases of the index, oldest first, including this one, with the same sources."""
         known = self.index.sets.releases
         return tuple(
             self if each == self.version else self.index.release(each, self._sources)
@@ -183,7 +183,7 @@ class Release:
         return self._bound(dotted, "from")
 
     def registries(self, dotted: str) -> tuple[str, ...]:
-        """MODULE.NAME of each registry or table that has the function."""
+        """The full names, MODULE.NAME, of the registries and tables that have the function."""
         return self._bound(dotted, "held")
 
     def _bound(self, dotted: str, kind: str) -> tuple[str, ...]:
@@ -206,11 +206,11 @@ class Release:
         return tuple(found)
 
     def calls(self, name: str) -> tuple[CallSite, ...]:
-        """All calls of something with that last name."""
+        """All calls of functions, methods and classes whose last name is `name`."""
         return tuple(site for site in self.uses(name) if site.receiver != "=")
 
     def uses(self, name: str) -> tuple[CallSite, ...]:
-        """All calls of something with that last name, and all places that pass it on uncalled."""
+        """The calls as in `calls`, and all places that pass on the name without a call."""
         return tuple(site for mask, site in self.index.calls_of(name) if mask & self._bit)
 
     def source(self, dotted: str) -> str | None:

@@ -12,15 +12,15 @@ from patchgate.lint.index.resolve import Found
 
 # Two symbols with fewer parameters or members than this are not compared.
 _TELLING = 3
-# From this likeness of two names on, one function may be the other under a new name.
+# If two names have at least this likeness, one function may be the other under a new name.
 _NEAR = 0.6
 
 
 def new_name(release: Release, owner: str, name: str) -> str:
     """Advice on the new name of `owner.name`, which an older release has and this release lacks.
 
-    The new name is the only name that now has the old body, or the only name that came with the old
-    shape when the old name went. The advice is empty if no name fits, or several.
+    The new name is the only name that now has the old body, or the only name of the old shape that
+    appeared in the release that dropped the old name. If none or several fit, there is no advice.
     """
     older = [*takewhile(lambda each: each.version != release.version, release.others()), release]
     # The last release that has the name, and the release after it.

@@ -12,7 +12,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.records import record
 from patchgate.model.text import did_you_mean
 
-# Bases outside the index -> the names that they bring.
+# Bases outside the index -> the names that classes inherit from them.
 _PLAIN: dict[str, frozenset[str]] = {
     **dict.fromkeys(
         ["typing.Generic", "typing.Protocol", "typing_extensions.Protocol"], frozenset()
@@ -28,14 +28,14 @@ _PLAIN: dict[str, frozenset[str]] = {
 # Modules of Python from which torch imports `*` -> the names that it gets. `multiprocessing` is not
 # listed, because torch's C code adds names there.
 _LIBRARY = {"typing": frozenset(typing.__all__)}
-# A package outside the index -> the modules of torch whose names it hands on.
+# A package outside the index -> the modules of torch whose names it exports again.
 _HANDS_ON = {
     "functorch.compile": tuple(
         f"torch._functorch.{module}"
         for module in ("aot_autograd", "partitioners", "compilers", "fx_minifier", "python_key")
     ),
 }
-# At most this many imports are followed, so that a circle of imports ends.
+# At most this many imports are followed, so that a search along circular imports ends.
 _DEPTH = 8
 
 
@@ -43,8 +43,8 @@ _DEPTH = 8
 class Found:
     """The object that a dotted name means."""
 
-    #: module, function, class, attribute, or maybe: something answers names that no source spells
-    #: out.
+    #: module, function, class, attribute, or maybe: the name may exist, for example because of a
+    #: `__getattr__`.
     kind: str
     #: Dotted name of the definition.
     origin: str
@@ -53,7 +53,7 @@ class Found:
 
 
 class Modules(Protocol):
-    """A release: of the index, or of a tree of sources."""
+    """A release, read from the index or from a tree of sources."""
 
     def module(self, name: str) -> Module | None: ...
     def modules(self) -> frozenset[str]: ...
@@ -120,8 +120,8 @@ def _inside(release: Modules, here: Module, rest: str, depth: int) -> Found | No
 
 
 def _starred(release: Modules, here: Module, rest: str, depth: int) -> Found | None:
-    """The object of a name that a star import brings. A star import from outside the index, or from
-    an extension in C, may bring any name; for the modules of `_LIBRARY` the names are known.
+    """The object behind a name from a star import. A star import from outside the index, or from a
+    C extension, may bind any name; for the modules of `_LIBRARY` the names are known.
     """
     first = rest.partition(".")[0]
     for local in here.imports:
@@ -169,8 +169,8 @@ def member(release: Modules, class_dotted: str, name: str) -> Found | None:
 
 
 def on_metaclass(release: Modules, class_dotted: str, name: str) -> bool:
-    """True if a metaclass in the module of a class, or of one of its bases, has the name. The index
-    does not record which metaclass a class has.
+    """True if any metaclass in the module of the class, or in the module of one of its bases, has
+    the name. The index does not record the metaclass of a class.
     """
     for _, found in _with_bases(release, class_dotted):
         outer = module_of(found.origin, release.modules()) if found is not None else ""
@@ -237,7 +237,7 @@ def refuse_unknown(dotted: str, releases: Sequence[Modules], where: str) -> None
 
 
 def _correction(dotted: str, release: Modules) -> str:
-    """The question "did you mean `NAME`?", for the first part that the release lacks."""
+    """Ask "did you mean `NAME`?" about the first part of `dotted` that the release lacks."""
     parts = dotted.split(".")
     for at, part in enumerate(parts):
         owner = ".".join(parts[:at])

@@ -1,9 +1,9 @@
-"""Reads Python sources of a torch release from its wheel on the package index. Of half a gigabyte,
-it downloads only some megabytes.
+"""Reads Python sources of a torch release from its wheel on the package index. Of the wheel's half
+gigabyte, only a few megabytes are downloaded.
 
 unearth finds the wheel that pip would take. Ranges of the wheel are copied into a sparse temporary
-file, which zipfile reads. Near members share a range: a range for each member would need a thousand
-requests.
+file, which zipfile reads. Members close to each other share a range, because one range for each
+member would need a thousand requests.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ from patchgate.model.errors import UsageError
 from patchgate.model.records import record
 
 Wanted = Callable[[str], bool]
-# Members with a smaller gap (in bytes) are read in one request: a request costs about as much.
+# Members with a smaller gap between them (in bytes) are read in one request, because another
+# request costs about as much as the bytes of the gap.
 _GAP = 1 << 18
 # Bytes at the end of a wheel that are read first: torch's directory of some 20,000 members takes
 # 2.5 MB.
 _DIRECTORY = 3 << 20
-# Bytes before a member's data, without its name: a header of 30 and the extra fields, which are
-# shorter than the rest.
+# The most bytes before a member's data, without its name: a header of 30 bytes, and extra fields of
+# at most 256.
 _HEADER = 30 + 256
 _NO_RANGES = "the package index does not support range requests"
 
@@ -123,9 +124,9 @@ class Fetched:
 
 
 class RemoteWheel:
-    """The newest wheel on the package index that `requirement`, a specifier, allows.
+    """The newest wheel on the package index that the specifier `requirement` allows.
 
-    Raises UsageError.
+    Raises UsageError if there is no such wheel, or if it cannot be read.
     """
 
     def __init__(self, project: str, requirement: str, settings: PipSettings) -> None:
@@ -235,7 +236,7 @@ class RemoteWheel:
 
 
 def open_wheel(project: str, requirement: str) -> RemoteWheel:
-    """A wheel to read single files from."""
+    """Open a wheel, to read single files from it."""
     return RemoteWheel(project, requirement, PipSettings.load())
 
 
@@ -260,8 +261,8 @@ def fetch(project: str, requirement: str, wanted: Wanted) -> Fetched:
 
 
 def spans_of(members: Iterable[zipfile.ZipInfo]) -> list[tuple[int, int]]:
-    """(start, stop) in bytes for each group of near members. The members come in the order of their
-    places.
+    """Return (start, stop) in bytes for each group of members close to each other. `members` come
+    in the order of their places in the wheel.
     """
     spans: list[tuple[int, int]] = []
     for each in members:

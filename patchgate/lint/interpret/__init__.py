@@ -1,1 +1,1 @@
-"""Reads a patch, without running it, as one torch release would run it."""
+"""Interprets a patch as one torch release would run it, without running the patch."""

@@ -1,7 +1,7 @@
-"""Names of torch in a patch: references, assignments, and replacements.
+"""Note how a patch refers to names of torch, assigns them, and replaces them.
 
-A replacement is noted in any form in which it is written. Setting an option of a config module
-counts only as a reference.
+A replacement is noted in each syntactic form that a patch may use. Setting an option of a config
+module counts only as a reference.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ from patchgate.lint.interpret.version_gates import (
     unpacked,
 )
 
-# The form of a function without its decorator.
+# The form of a static method that was read from its class: a plain function.
 _PLAIN = "plain"
 FORMS = {"staticmethod": "static", "classmethod": "class", "property": "property"}
 FORMS |= {"cached_property": "cached-property", "functools.cached_property": "cached-property"}
@@ -76,7 +76,7 @@ _KEEPING = frozenset({
     "override", "final", "abstractmethod", "compatibility", "dynamo_timed", "cache_on_self",
     "cache_property_on_self", "deprecated", "allow_in_graph",
 })  # fmt: skip
-# Attributes that show how a function is made: a test of such an attribute is a check of torch.
+# Attributes that show how torch implements a function or module: a test of one checks torch.
 _INTROSPECTION = frozenset({
     "__all__", "__code__", "__defaults__", "__dict__", "__doc__", "__kwdefaults__", "__signature__",
 })  # fmt: skip
@@ -117,7 +117,7 @@ def note_reference(
 
 
 def attribute(owner: Value, name: str, span: Span, state: State, *, guarded: bool = False) -> Value:
-    """`owner.name`, noted as a reference if `owner` belongs to torch."""
+    """The value of `owner.name`, noted as a reference if `owner` belongs to torch."""
     if isinstance(owner, External):
         return _external(f"{owner.dotted}.{name}", state)
     if isinstance(owner, OwnModule):
@@ -130,13 +130,13 @@ def attribute(owner: Value, name: str, span: Span, state: State, *, guarded: boo
         member = owner.members.get(name, UNKNOWN)
         if isinstance(member, LocalFunction):
             state.use(member)
-            if _form_of(member) == "static":  # which the class gives out as a plain function
+            if _form_of(member) == "static":  # the class returns it as a plain function
                 return replace(member, form=_PLAIN)
         return member
     if not isinstance(owner, (Symbol, Instance)):
         return unknown(owner)
     if name in _INTROSPECTION or (
-        # The table of a config module; `torch.fx.experimental._config` is a module itself.
+        # `_config` is a config module's table, but `torch.fx.experimental._config` is a module.
         name == "_config"
         and isinstance(owner, Symbol)
         and f"{owner.dotted}._config" not in state.release.modules()
@@ -162,7 +162,7 @@ def attribute(owner: Value, name: str, span: Span, state: State, *, guarded: boo
 
 
 def dotted_value(path: str, span: Span, state: State) -> Value:
-    """The value at the end of `torch.a.b.C`; each step is noted."""
+    """The value of a dotted path such as `torch.a.b.C`; each step is noted as a reference."""
     first, *rest = path.split(".")
     value: Value = Symbol(dotted=first, kind="module") if first in ("torch", "triton") else UNKNOWN
     for name in rest:
@@ -308,7 +308,7 @@ def _define_entry(table: ast.expr, keys: Sequence[ast.expr], state: State) -> No
 
 
 def put(table: Table, key: ast.expr, known: Value, state: State) -> None:
-    """Add a key to a dictionary of the patch if it is one text in all spellings of the release."""
+    """Add a key to a patch's dictionary if it is the same string in all spellings of a release."""
     texts = set(known.values) if isinstance(known, Known) else set()
     if len(texts) == 1 and isinstance(text := texts.pop(), str):
         table.keys[text] = key, state
@@ -324,15 +324,15 @@ def take_out(table: Table, known: Value, state: State) -> None:
 
 
 def read_owner(node: ast.Attribute, state: State) -> Value:
-    """Return the owner of an attribute. Setting or reading a mark on a function of the patch does
-    not run it.
+    """Return the owner of an attribute. Setting or reading an attribute of a function of the patch
+    does not count as a use of the function.
     """
     function = state.scope.lookup(node.value.id) if isinstance(node.value, ast.Name) else None
     return function if isinstance(function, LocalFunction) else read(node.value, state)
 
 
 def _in_a_test(state: State) -> bool:
-    """True in a function of a file of tests."""
+    """True inside a function of a test file."""
     file = state.scope.home()
     return state.scope.parent is not None and file is not None and is_of_tests(file)
 
@@ -351,7 +351,7 @@ def rebind(
     as a reference. `called` is the last name of the value.
     """
     if isinstance(owner, Instance):
-        # The patch's own mark on an object of torch: reading it back is no missing name.
+        # The patch sets its own mark on an object of torch: reading it later is no missing name.
         state.usage.define(owner.classes[0], name, state.path)
         _note_hook(owner, name, value, span, state)
     elif not isinstance(owner, Symbol):
@@ -432,7 +432,7 @@ def override(bases: Sequence[Value], name: str, function: LocalFunction, state: 
 
 
 def _form_of(value: Value) -> str | None:
-    """The form in which a call binds the replacement. Its wrapper or its decorators decide this."""
+    """The form of a function ("static", "class", ...), by its wrapper or decorators, if any."""
     if not isinstance(value, LocalFunction):
         return None
     if value.form == _PLAIN:
@@ -454,7 +454,7 @@ def _is_wrapped(function: LocalFunction) -> bool:
 
 @lru_cache(maxsize=256)
 def _returns_what_it_is_given(decorator: FunctionNode) -> bool:
-    """True if a decorator returns its function, or a function that passes all arguments to it."""
+    """True if a decorator returns its function, or a wrapper that passes all arguments to it."""
     if isinstance(decorator, ast.Lambda):
         return False
     given = {each.arg for each in decorator.args.args}

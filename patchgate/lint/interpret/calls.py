@@ -1,8 +1,8 @@
-"""Calls in a patch: calls of torch, calls of small functions of the patch itself, and calls that
-change names or ask for names.
+"""Evaluate the calls in a patch: calls of torch, calls of the patch's own small functions, and
+calls that test for names or set them (`hasattr`, `setattr`, `mock.patch`).
 
-This covers `hasattr`, `setattr`, `mock.patch`, version helpers, and options that are passed as a
-dictionary. Small functions of the project are evaluated for the value that they return.
+Version helpers, and options that are passed as a dictionary, are handled here too. Small functions
+of the project are evaluated for the value that they return.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ _SIGNATURES = frozenset({"inspect.signature", "inspect.getfullargspec", "inspect
 _OPTIONS_THERE_ARE = frozenset(
     {"to_dict", "shallow_copy_dict", "get_config_copy", "get_serializable_config_copy"}
 )
-# Builtins by which a patch also asks how torch is made.
+# Builtins with which a patch also inspects torch.
 _ASKING = frozenset({"callable", "dir", "getattr", "hasattr", "vars"})
 
 
@@ -120,7 +120,7 @@ def read_call(node: ast.Call, state: State) -> Value:
     callee = _callee(node.func, state)
     define_by_call(node, state)
     if last_name(node.func) == "is_fbcode" and not isinstance(callee, (LocalFunction, OwnFunction)):
-        return constant(False)  # inside one company only
+        return constant(False)  # true inside one company only
     if (
         isinstance(node.func, ast.Attribute)
         and node.func.attr == "setattr"
@@ -159,14 +159,14 @@ def read_call(node: ast.Call, state: State) -> Value:
             value = _call_local(node, callee, (arguments, keywords), state)
         case External():
             value = _call_external(node, callee, arguments, state)
-    # An unknown value still depends on the version or on the names of torch.
+    # An unknown result keeps the checks on which its callee and its arguments depend.
     computed = value == UNKNOWN and not isinstance(callee, Symbol)
     return unknown(callee, *arguments, *keywords.values()) if computed else value
 
 
 def _is_operator(callee: ast.expr, state: State) -> bool:
-    """True for `torch.ops.a.b`, which no index knows. A generated file may have thousands of such
-    calls.
+    """True for an operator such as `torch.ops.a.b`. No index has the operators, and a generated
+    file may call thousands of them.
     """
     if not isinstance(callee, ast.Attribute) or not chain(callee).startswith("torch.ops."):
         return False
@@ -192,7 +192,7 @@ def _callee(node: ast.expr, state: State) -> Value:
 
 
 def _special(dotted: str, node: ast.Call, state: State) -> Value | None:
-    """The value of a call that asks for or changes names; None for an ordinary call."""
+    """The value of a call with special handling, such as `hasattr`; None for any other call."""
     name = dotted.rpartition(".")[2]
     texts = [each.value if isinstance(each, ast.Constant) else None for each in node.args]
     first, second = [text if isinstance(text, str) else None for text in (*texts, None, None)][:2]
@@ -218,7 +218,7 @@ def _special(dotted: str, node: ast.Call, state: State) -> Value | None:
     if dotted in _MODULES_BY_NAME and first is None and node.args:
         for each in values_given(node):
             read(each, state)
-        return Unknown(PRESENCE)  # a module whose name cannot be read may be one of torch
+        return Unknown(PRESENCE)  # a module with a computed name may be one of torch
     if dotted == "importlib.import_module" and first is not None:
         is_known = state.release.ask(covered, first) or first.split(".")[0] == "torch"
         there = import_module(first, Span.of(node.args[0]), state)
@@ -241,7 +241,7 @@ def _special(dotted: str, node: ast.Call, state: State) -> Value | None:
 def _parameter_names(node: ast.expr, state: State) -> Value:
     """The parameter names of a function of torch, as `inspect.signature` gives them."""
     if isinstance(node, ast.Attribute) and read(node.value, state.silent) == UNKNOWN:
-        return UNKNOWN  # `signature(cls.forward)` asks a user's class
+        return UNKNOWN  # `cls` in `signature(cls.forward)` is a user's class
     function = read(node, state)
     known = (
         state.release.ask(callable_behind, function.dotted)
@@ -273,7 +273,7 @@ def _by_name(function: str, node: ast.Call, name: str, state: State) -> Value:
         return UNKNOWN
     presence, _, _ = state.release.ask(look_up, owner, name)
     if presence is Presence.MAYBE:
-        # Asked of a function, it is about a mark that the patch left there itself.
+        # `hasattr` on a function looks for a mark that the patch itself has left on it.
         marked = name.startswith("__") or (isinstance(owner, Symbol) and owner.kind == "function")
         return UNKNOWN if marked else Unknown(PRESENCE)
     if presence is Presence.MISSING and isinstance(owner, Symbol):
@@ -282,9 +282,7 @@ def _by_name(function: str, node: ast.Call, name: str, state: State) -> Value:
 
 
 def _is_mock(dotted: str, state: State) -> bool:
-    """True if a test replaces a name: by pytest's fixture, or by `mock.patch` in a file
-    of tests.
-    """
+    """True if a test replaces a name: by pytest's fixture, or by `mock.patch` in a test file."""
     file = state.scope.home()
     in_tests = file is not None and is_of_tests(file)
     return dotted == "monkeypatch.setattr" or (in_tests and dotted in _PATCHERS | _OBJECT_PATCHERS)
@@ -297,8 +295,8 @@ def _replacement(node: ast.Call, at: int) -> ast.expr | None:
 def _set_by_name(
     dotted: str, node: ast.Call, owner: Value, name: str, at: int, state: State
 ) -> Value:
-    """A call that replaces `owner.name`. Argument `at` is the name, and the next argument the new
-    value.
+    """Interpret a call that replaces `owner.name`. Argument number `at` is the name, and the next
+    argument is the new value.
     """
     span = Span.of(node.args[at])
     if dotted in _PATCHERS | _OBJECT_PATCHERS and _keyword(node, "create") is None:
@@ -306,7 +304,7 @@ def _set_by_name(
     flags = {
         each.arg: each.value.value for each in node.keywords if isinstance(each.value, ast.Constant)
     }
-    # `create` of `mock.patch` and `raising` of `monkeypatch`: the name may be missing.
+    # With `create=True` (`mock.patch`) or `raising=False` (`monkeypatch`) the name may be missing.
     accepted = flags.get("create") is True or flags.get("raising") is False
     if isinstance(owner, Symbol) and accepted:
         state.usage.tested.add(f"{owner.dotted}.{name}")
@@ -316,7 +314,7 @@ def _set_by_name(
 
 
 def _call_method(node: ast.Call, callee: Method, given: Given, state: State) -> Value:
-    """The value of a method of a string or specifier. Its keywords count as constants."""
+    """The value of a method call on a string or specifier. Keywords count as constants."""
     arguments, keywords = given
     known = [each for each in arguments if isinstance(each, Known)]
     options = {
@@ -358,8 +356,8 @@ def _call_external(node: ast.Call, callee: External, arguments: list[Value], sta
 
 
 def _computed(function: Known, arguments: list[Value]) -> Value:
-    """The value of a call of a function that a gate may call. Such a function may also be an
-    argument, as in `map(int, ...)`.
+    """The value of a call of one of the pure functions that version checks use. Such a function may
+    also be an argument, as in `map(int, ...)`.
     """
     operands = [as_known(each) for each in arguments]
     known = [each for each in operands if isinstance(each, Known)]
@@ -395,7 +393,7 @@ def _answers_of_helper(
 
 
 def note_traps(node: ast.expr, traps: Traps, state: State) -> None:
-    """Note a version check that falls into traps, such as another outcome for a nightly."""
+    """Note a version check that falls into a trap, such as a different outcome for a nightly."""
     if traps:
         text = ast.unparse(node)
         state.usage.comparisons.append(
@@ -455,10 +453,10 @@ def _call_torch(node: ast.Call, callee: Symbol, state: State) -> Value:
 
 
 def _spread(node: ast.expr, state: State) -> Iterator[str]:
-    """The keys that `**table` passes in any case, for a dictionary of the patch.
+    """The keys that `**table` certainly passes, if the table is a dictionary of the patch.
 
-    There are none if a check of the version or of torch's names decides the keys. Keys that only a
-    branch that is not taken here puts in are left out.
+    There are none if the table depends on a check of the version or of torch's names. Keys are left
+    out if they were added on an unreachable line, or in a branch that excludes the call.
     """
     table = read(node, state.silent)
     if isinstance(table, Table) and not table.because:
@@ -480,8 +478,8 @@ def _exclude(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
 
 
 def _problem(release: Release, dotted: str, passed: Arguments, bound: bool) -> str | None:
-    """The reason why a function does not take the arguments; None if it takes them. Nothing else in
-    its signature influences a reading.
+    """The reason why a function does not take the arguments; None if it takes them. The
+    interpretation of the patch depends on nothing else in the signature.
     """
     function = callable_behind(release, dotted)
     return misfit(function.parameters, passed, bound=bound) if function is not None else None
@@ -499,8 +497,8 @@ _OPTION_ARGUMENTS = {
     "torch._inductor.aoti_compile_and_package": "inductor_configs",
     "torch._inductor.compile_fx.compile_fx": "config_patches",
 }
-# Options of `torch.compile` itself -> the function that has the option as a parameter in releases
-# that know the option; None if there is no such indexed function.
+# Options that `torch.compile` itself takes -> the function that has a parameter of this name in
+# releases with the option; None if the index has no such function.
 _OWN_KEYS = {"guard_filter_fn": "torch._dynamo.eval_frame._optimize", "use_aoti": None}
 
 
@@ -543,8 +541,8 @@ def note_passed_options(callee: Symbol, keywords: dict[str | None, Value], state
 
 
 def _note_options(owner: str, options: Table, state: State) -> None:
-    """Note a reference to each option at the call, if the line that puts it into the dictionary
-    runs.
+    """Note a reference to each option, at its key. If the call runs, the reference is as reachable
+    as the line that adds the key to the dictionary; otherwise it is as reachable as the call.
     """
     for option, (at, put_in) in options.keys.items():
         value: Value = Symbol(dotted=owner, kind="module")
@@ -553,8 +551,8 @@ def _note_options(owner: str, options: Table, state: State) -> None:
 
 
 def changed_table(node: ast.Call, arguments: list[Value], state: State) -> Value | None:
-    """The dictionary that `dict(...)` makes, UNKNOWN for a method that changes a dictionary of the
-    patch, and None for any other call.
+    """Evaluate a call that makes or changes a dictionary of the patch. Return the dictionary that
+    `dict(...)` makes, UNKNOWN for a method that changes one, and None for any other call.
     """
     keys: dict[str, tuple[ast.expr, Any]] = {
         each.arg: (each.value, state) for each in node.keywords if each.arg
@@ -584,26 +582,26 @@ def changed_table(node: ast.Call, arguments: list[Value], state: State) -> Value
 
 # Nested calls of small functions are followed to this depth.
 _MAX_INLINED = 3
-# A function with more nodes is not searched for a refusal of a release.
+# A function with more nodes than this is not searched for a check that refuses a release.
 _MAX_REFUSING = 120
-# Calls that do not return; and names of checks that raise, for checks whose source is not in the
-# project.
+# Calls that do not return. Below: words in the names of checks that raise, used if the source of
+# the check is not in the project.
 _LEAVING = frozenset({
     "sys.exit", "exit", "quit", "os._exit", "os.abort", "pytest.skip", "pytest.fail",
     "pytest.xfail", "pytest.importorskip",
 })  # fmt: skip
 _REFUSES = re.compile(r"(?i)check|requir|ensure|assert|verify|validate|need|expect")
-# Marks of tests -> the outcome of their condition that skips the test; and names of other
-# decorators that may drop their function.
+# Marks of tests -> the outcome of the mark's condition that skips the test. Below: words in the
+# names of other decorators that may drop the function.
 _SKIPPED_WHEN = {"skipif": True, "skipIf": True, "skipUnless": False}
 _CHOOSES = re.compile(r"(?i)skip|requir|only|when|since|until|if|unless|xfail|version")
 _ASKS = re.compile(r"__version__|hasattr|[Vv]ersion")
-# Devices that only packages of vendors add to torch: `hasattr(torch, "npu")` is about the machine.
+# Devices that only packages of vendors add to torch: `hasattr(torch, "npu")` tests the machine.
 _PLUGGED_IN = frozenset({"gcu", "hpu", "mlu", "musa", "npu", "sdaa"})
-# `@RunIf(max_torch="2.4")`: arguments by which a decorator is told a release.
+# Arguments that name a release for a decorator, as in `@RunIf(max_torch="2.4")`.
 _OF_A_RELEASE = re.compile(r"(?i)torch|version")
 _A_RELEASE = re.compile(r"\W*v?\d+\.\d+(\.\w+)*")
-# Values of these types are one argument if their types are equal too: 1 and True are two.
+# Values of these types are the same argument only if their types are equal: 1 and True differ.
 _PLAIN = (str, int, float, type(None))
 _Arguments = tuple[tuple[str | None, Value, tuple[type, ...]], ...]
 # The values of a call's arguments: by position, and by keyword.
@@ -611,11 +609,11 @@ Given = tuple[list[Value], dict[str | None, Value]]
 
 
 def value_of_own_call(callee: OwnFunction, given: Given, state: State) -> tuple[Value, Value]:
-    """Find the values that a call of another file's function returns and that its annotation
-    promises.
+    """Return the value of a call of another file's function, and the value that the function's
+    return annotation promises.
 
-    One query to the release gives both, so that releases with the same answer share one analysis of
-    the caller.
+    Both come from one query to the release, so that releases with the same answer share one
+    analysis of the caller.
     """
     arguments, keywords = given
     named = *((None, each) for each in arguments), *keywords.items()
@@ -663,7 +661,7 @@ def _own_call(
         keywords = {key: each for key, each, _ in given[positional:]}
         value = inline(callee.function, (arguments, keywords), state)
         if not isinstance(value, Known):
-            value = unknown(value)  # nothing else is used, and releases compare answers
+            value = unknown(value)  # the rest is unused, but releases would compare it
         return callee.function.node, value, _returned_by(callee.function, state)
 
 
@@ -683,8 +681,8 @@ def inline(function: LocalFunction, given: Given, state: State) -> Value:
 
 
 def _walked(function: LocalFunction, given: Given, state: State) -> tuple[State | None, End | None]:
-    """Walk one call of a function of the patch. Return its state, which has the returned values,
-    and its end.
+    """Walk the body of a function of the patch for one call. Return the state inside the function,
+    which holds the returned values, and the End of the body.
     """
     node, (arguments, keywords) = function.node, given
     if state.inlined >= _MAX_INLINED or isinstance(node, (ast.Lambda, ast.AsyncFunctionDef)):
@@ -717,7 +715,7 @@ def _walked(function: LocalFunction, given: Given, state: State) -> tuple[State 
 
 
 def end_of_call(node: ast.expr, state: State) -> End | None:
-    """The state after a call that leaves the program, or that refuses this release."""
+    """The End of a call that leaves the program or refuses this release; None for other calls."""
     if not isinstance(node, ast.Call):
         return None
     silent = state.silent.having(inlined=state.inlined or 1)
@@ -749,8 +747,8 @@ def _may_refuse(function: ast.AST) -> bool:
 
 
 def kept_by(decorator: ast.expr, value: Value, state: State) -> Reachability:
-    """The reachability of decorated code: a mark may skip a test on a release, and a decorator may
-    drop its function.
+    """The reachability of decorated code. A mark may skip a test on some releases, and other
+    decorators may drop the function.
     """
     call = decorator if isinstance(decorator, ast.Call) else None
     silent = state.silent.having(inlined=state.inlined or 1)
@@ -786,8 +784,8 @@ def _is_told_a_release(call: ast.Call | None) -> bool:
 def member_of_own(
     owner: LocalObject, name: str, span: Span, state: State, *, guarded: bool = False
 ) -> Value:
-    """`self.name` in a class of the patch: a member of a base in torch, or a member of the class
-    itself whose value depends on the version of torch.
+    """The value of `self.name` in a class of the patch: a member inherited from torch, or the
+    class's own member if its value depends on the version of torch.
     """
     member = owner.of.members.get(name)
     value = owner.of.fields.get(name, member)
@@ -802,11 +800,11 @@ def member_of_own(
 
 
 def _inherited(owner: LocalClass, name: str, span: Span, state: State, *, guarded: bool) -> Value:
-    """`self.name` in a class of the patch that derives from classes of torch only and does not
-    define the name.
+    """The value of `self.name` in a class of the patch that does not define the name itself. The
+    value is UNKNOWN unless the class derives from classes of torch only.
 
-    If these classes have the name in no release, the project adds the name in a place that lint
-    does not see.
+    If the bases have the name in no release, lint assumes that the project adds the name in a place
+    that lint does not see.
     """
     bases = owner.torch_bases()
     if not bases or owner.defines(name) or state.inlined:

@@ -1,5 +1,5 @@
-"""The values of a patch's expressions, and the types of names that a test shows (`isinstance`,
-`hasattr`).
+"""Evaluate the expressions of a patch, and apply what tests such as `isinstance` and `hasattr` show
+about names.
 
 Calls are in `calls.py`. A value made of constants and the torch version is computed once for each
 spelling of the release.
@@ -52,9 +52,9 @@ _IDENTITIES: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 }
 
 _NONE = constant(None)
-# The key of a table's entry for only some releases.
+# The key of a table's entry that is meant for some releases only.
 _VERSION_KEY = re.compile(r"\s*(?:torch)?\s*[<>=!~]*\s*v?\d+\.\d")
-# The value of a name of torch that is compared with None.
+# Stands for a name of torch that is compared with None.
 _IS_THERE = constant(True, PRESENCE)
 
 
@@ -139,7 +139,7 @@ def read_comparison(node: ast.Compare, state: State) -> Value:
 
 @read.register(ast.BoolOp)
 def read_and_or(node: ast.BoolOp, state: State) -> Value:
-    """Read `and` and `or`: later operands use the knowledge from earlier ones."""
+    """Evaluate `and` or `or`: each operand is read with the facts that the earlier ones imply."""
     stops = isinstance(node.op, ast.Or)
     saved = state.scope.snapshot()
     known: list[Known] = []
@@ -163,7 +163,7 @@ def read_and_or(node: ast.BoolOp, state: State) -> Value:
         )
     if deciding:
         return Known(values=deciding[0].values, because=_because(deciding))
-    # No known operand decides, so the unknown operands do; after `or` the version counts as well.
+    # No known operand decides, so the unknown ones do; with `or`, known version checks count too.
     because = (
         VERSION if stops and any(each.because >= VERSION for each in known) else frozenset[str]()
     )
@@ -220,7 +220,7 @@ def read_sequence(node: ast.Tuple | ast.List, state: State) -> Value:
 
 
 def _keyed(key: Value, state: State) -> State:
-    """The state for an entry of a table whose key is a version: the entry is for that version."""
+    """The state for the value of a table's entry: undecided if the entry's key is a version."""
     text = key.values[0] if isinstance(key, Known) else None
     return (
         state.at(state.undecided()) if isinstance(text, str) and _VERSION_KEY.match(text) else state
@@ -259,7 +259,7 @@ def read_comprehension(node: ast.ListComp | ast.SetComp | ast.GeneratorExp, stat
 def _element_by_element(
     node: ast.ListComp | ast.SetComp | ast.GeneratorExp, items: Known, state: State
 ) -> Value:
-    """`int(part) for part in version.split(".")`."""
+    """The value of a comprehension over known items: `int(part) for part in v.split(".")`."""
     rows = [list(value) if isinstance(value, (list, tuple)) else [] for value in items.values]
     elements: list[Known] = []
     inner = replace(state, scope=state.scope.inner())
@@ -292,7 +292,7 @@ def read_dict(node: ast.Dict, state: State) -> Value:
                 and callable(function.values[0])
             ):
                 functions[key.value] = function.values[0]
-    # A table of operators by their text, as in version helpers.
+    # A dictionary from the text of an operator to its function, as in version helpers.
     return constant(functions) if functions and len(functions) == len(node.keys) else table
 
 

@@ -15,7 +15,7 @@ from patchgate.lint.interpret.references import Presence, Reference, Usage
 
 # Importing these packages loads no module of torch.
 _APART = frozenset({"packaging", "numpy", "sympy", "typing_extensions", *sys.stdlib_module_names})
-# These names load a module that only their argument names.
+# Names by which a file may load a module that only an argument names.
 _LOADERS = frozenset({"importlib", "pkgutil", "runpy", "__import__", "eval", "exec"})
 _NEVER = 1 << 30
 # The index knows all modules that these packages load, except those with computed names (COMPUTED);
@@ -89,7 +89,7 @@ def unloaded_references(usage: Usage, release: Release) -> Iterator[Reference]:
         if reference.presence is Presence.MISSING or reference.dotted not in release.modules():
             continue
         package = release.module(reference.owner)
-        # A package may import the module on access, as torch does, which is not indexed itself.
+        # A package may import the module on access. `torch` does so, and is not in the index.
         by_reading = reference.owner not in release.index.modules or (
             package is not None and package.has_getattr
         )

@@ -1,9 +1,9 @@
-"""Names from the other files of a patch's project: the file that an import means, the statements
-that bind a name there, and the value of the name.
+"""Resolve names from the other files of a patch's project: find the file that an import refers to,
+the statements that bind the name in that file, and the value of the name.
 
-Files are found by path, and nothing is run. Imports may reach a thousand files when a check needs
-three lines of one file, so only statements that bind a wanted name are parsed. A value is computed
-again only for a release that answers one of its questions differently.
+Files are found by path, and nothing is run. Only statements that bind a wanted name are parsed,
+because imports may reach a thousand files when a check needs three lines of one file. A value is
+computed again only for a release that gives a different answer to a question that the value needs.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ from patchgate.model.records import record
 
 # A file without these words has nothing to do with torch.
 _MATTERS = re.compile(r"torch|triton|[Vv]ersion")
-# Folders above a file in which an absolute import may start.
+# The number of folders, from a file's own upwards, that are searched for an absolute import.
 _DEPTH = 8
-# The texts and statements of this many files are kept.
+# The texts and statements of this many files are cached.
 _FILES = 8192
-# A function with more lines is not read for its value. Only a statement with more characters is
-# searched for such a function.
+# A function with more than _LINES lines is not read for its value. Only texts with more than _LONG
+# characters are searched for such functions.
 _LONG, _LINES = 20_000, 200
-# Comments and texts. Only texts between three quotes extend over several lines.
+# Comments and string literals. Only triple-quoted literals extend over several lines.
 _OPAQUE = re.compile(
     r'#[^\n]*|"""(?:[^"\\]+|\\.|"(?!""))*"""|\'\'\'(?:[^\'\\]+|\\.|\'(?!\'\'))*\'\'\''
     r'|"(?:[^"\\\n]+|\\.)*"|\'(?:[^\'\\\n]+|\\.)*\'',
     re.S,
 )
-# The first line of a statement at the top, or of its decorators.
+# The first character of a top-level statement, or of one of its decorators.
 _START = re.compile(r"^(?!(?:else|elif|except|finally)\b)[^\s#)\]}]", re.M)
 _DEFINED = re.compile(r"^(?:class|def|async +def)\s+(\w+)", re.M)
 _OWN_TRITON = re.compile(r"^\s*url\s*=.*/triton(\.git)?/?\s*$", re.M)
@@ -69,14 +69,14 @@ OF_VENDORS = re.compile(
 _IMPORTS_VENDOR = re.compile(rf"^[ \t]*(?:import|from) (?:{OF_VENDORS.pattern})\b", re.M)
 _TESTS = frozenset({"test", "tests"})
 _ABOVE = 5
-# Values that do not depend on the reader.
+# Values that hold no scope: releases that give the same answers may share them.
 _PLAIN = (Known, Unknown, External, Symbol, Instance)
-# The most names that are read one inside the other; Python allows a thousand nested calls.
+# The maximum depth of nested reads of names; Python allows a thousand nested calls.
 _DEEPEST = 24
 # A function of the patch is read for its value only if it is as small as version helpers are.
 _MAX_INLINED_NODES = 120
-# A function smaller than this may return a constant; a larger one must name versions, checks or
-# constants.
+# A function smaller than this may be read even if it only returns a constant; a larger one must
+# name versions, checks or constants.
 _PLAIN_NODES = 16
 _TELLING = re.compile(
     r"(?i:version|torch|triton|hasattr|signature|spec)|^_?(is|has|supports?)_|^_?[A-Z][A-Z0-9_]+$"
@@ -109,12 +109,12 @@ def brings_triton(folder: Path) -> bool:
 
 
 def submodule(file: Path, name: str) -> Path | None:
-    """The submodule `name` of a package."""
+    """The file of the submodule `name`, if `file` is the `__init__.py` of a package."""
     return _module_below(file.parent, name) if file.name == "__init__.py" else None
 
 
 def statements_binding(file: Path, name: str) -> list[ast.stmt]:
-    """The statements at the top of a file that bind a name; empty if the file does not concern
+    """The top-level statements of a file that bind a name; empty if the file does not concern
     torch.
     """
     if name.encode() not in _data(file):
@@ -125,7 +125,7 @@ def statements_binding(file: Path, name: str) -> list[ast.stmt]:
 
 @lru_cache(maxsize=1 << 16)
 def file_of(module: str, level: int, importer: Path) -> Path | None:
-    """The file that `from ..module import` in `importer` means; None if it is outside the
+    """The file that `from ..module import` in `importer` refers to; None if it is outside the
     project.
     """
     if level:
@@ -159,7 +159,7 @@ def _module_below(folder: Path, module: str) -> Path | None:
 
 @dataclass(eq=False)
 class _Chunk:
-    """One or a few statements at the top of a file, parsed on first use."""
+    """One or a few top-level statements of a file, parsed on first use."""
 
     start: int
     text: str
@@ -167,7 +167,7 @@ class _Chunk:
     @cached_property
     def body(self) -> list[ast.stmt]:
         statements = parse(self.text).body
-        # Long functions are not read: generated code would fill the memory.
+        # The bodies of long functions are dropped: generated code would fill the memory.
         for statement in statements if len(self.text) > _LONG else ():
             members = statement.body if isinstance(statement, ast.ClassDef) else ()
             for node in (statement, *members):
@@ -178,7 +178,7 @@ class _Chunk:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The names that the statements bind, and the tables that they fill."""
+        """The names that the statements bind, and the dictionaries that they fill."""
         return frozenset(name for statement in self.body for name in _bound(statement))
 
 
@@ -188,12 +188,12 @@ class _Top:
     def __init__(self, text: str) -> None:
         self._text = text
         self._binding: dict[str, list[ast.stmt]] = {}
-        #: True if it knows anything of torch.
+        #: True if the text contains a word that concerns torch.
         self.matters = _MATTERS.search(text) is not None
 
     @cached_property
     def _chunks(self) -> tuple[dict[str, list[_Chunk]], list[_Chunk]]:
-        """Classes and functions by name, and all other statements."""
+        """The chunks of classes and functions by name, and the chunks of all other statements."""
         inside = [each.span() for each in _OPAQUE.finditer(self._text) if "\n" in each[0]]
         starts, decorated = [], False
         for each in _START.finditer(self._text):
@@ -217,8 +217,8 @@ class _Top:
         return defined, others
 
     def binding(self, name: str) -> list[ast.stmt]:
-        """The statements that bind a name, in order; an import is cut to the part that brings the
-        name.
+        """The statements that bind a name, in order; an import is reduced to the part that binds
+        the name.
         """
         if name not in self._binding:
             try:
@@ -242,7 +242,7 @@ class _Top:
         ]
 
     def importing(self, name: str) -> list[ast.ImportFrom]:
-        """The imports at the top whose statement contains the name."""
+        """The top-level `from` imports in chunks that contain the name."""
         text = "import *" if name == "*" else name
         try:
             found = [
@@ -262,7 +262,7 @@ class _Top:
 
 
 def _only(statement: ast.stmt, name: str) -> ast.stmt:
-    """The statement; an import is cut to the part that brings the name."""
+    """The statement; an import is reduced to the part that binds the name."""
     if not isinstance(statement, (ast.Import, ast.ImportFrom)):
         return statement
     names = [
@@ -276,7 +276,7 @@ def _only(statement: ast.stmt, name: str) -> ast.stmt:
 
 
 def _bound(statement: ast.stmt) -> Iterator[str]:
-    """The names that a statement binds and the tables that it fills, except inside functions."""
+    """The names that a statement binds and the dictionaries that it fills, outside functions."""
     todo: list[ast.AST] = [statement]
     while todo:
         node = todo.pop()
@@ -293,7 +293,7 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
                     yield table
                 case ast.Call(func=ast.Attribute(value=ast.Name(id=table), attr="update")):
                     yield table
-            # A handler and a pattern bind one of these.
+            # An `except` handler or a `match` pattern binds one of these names.
             name = getattr(node, "name", None) or getattr(node, "rest", None)
             if isinstance(name, str):
                 yield name
@@ -318,7 +318,7 @@ def _data(file: Path) -> bytes:
 
 @lru_cache(maxsize=1 << 16)
 def may_bring(file: Path, name: str) -> bool:
-    """True if the file, or one that it star-imports, contains the word or has such a submodule."""
+    """True if a file or one that it star-imports contains `name` or has a submodule `name`."""
     todo, seen, word = [file], {file}, name.encode()
     while todo:
         here = todo.pop()
@@ -335,7 +335,7 @@ def may_bring(file: Path, name: str) -> bool:
 
 @lru_cache(maxsize=1 << 16)
 def imports_of(file: Path, name: str) -> tuple[OwnImport, ...]:
-    """The import at the top of a file that brings `name`, else its star imports."""
+    """The top-level imports of a file that bind `name`; if there are none, its star imports."""
     if b"import" not in _data(file):
         return ()
     found = [
@@ -362,10 +362,10 @@ def exports(file: Path, name: str) -> bool:
 
 
 def own_value(own: OwnName, state: State, *, called: bool = False) -> Value:
-    """The value of a name of another file of the project; nothing of that file is noted.
+    """The value of a name in another file of the project; nothing in that file is noted.
 
-    A function that is `called` is asked about by its call, not here. A name that has nothing to do
-    with torch stays a name, because its spelling may say enough.
+    The name counts as followed, except for a `called` function: its call is tracked instead. A name
+    that has nothing to do with torch stays a name, because its spelling may say enough.
     """
     files, release = state.own, state.release
     if files is None:
@@ -381,7 +381,7 @@ def own_value(own: OwnName, state: State, *, called: bool = False) -> Value:
 
 @contextmanager
 def apart(files: OwnFiles, release: Release) -> Iterator[None]:
-    """Ask questions on behalf of another file: nothing is noted for the file that is being read."""
+    """Record nothing for the file that is being read, while questions concern another file."""
     followed, questions = files.followed, release.questions
     files.followed, release.questions = set(), None
     try:
@@ -395,7 +395,7 @@ def _followed(own: OwnName, files: OwnFiles, release: Release) -> Value:
     known = files.values.get(everywhere) or files.values.get(key)
     if known is None:
         name: Value = External(dotted=own.dotted)
-        files.values[key] = name, frozenset()  # where a circle of imports ends
+        files.values[key] = name, frozenset()  # the value at the end of a circle of imports
         with release.recorded() as questions:
             value = _own_value(own, files, release) if len(files.unfinished) < _DEEPEST else name
         known = value, frozenset(questions)
@@ -436,7 +436,7 @@ def _own_value(own: OwnName, files: OwnFiles, release: Release) -> Value:
 
 
 def value_at_top(name: str, file: Path, files: OwnFiles, release: Release) -> Value | None:
-    """The value of a name at the top of a file; None if nothing there binds it."""
+    """The value of a name at the top of a file; None if no statement there binds it."""
     statements = statements_binding(file, name)
     if not statements or (file, name) in files.unfinished:
         return None
@@ -475,8 +475,8 @@ def same_own_values(
 
 
 def _same(first: Value, second: Value) -> bool:
-    """Compare two values; functions are the same if everything that they read of their own file
-    is.
+    """True if two values are the same. Functions are the same if the values that they read from
+    their own file are the same.
     """
     if not isinstance(first, OwnFunction) or not isinstance(second, OwnFunction):
         return first == second
@@ -500,20 +500,20 @@ def _same(first: Value, second: Value) -> bool:
 
 
 def imports_vendor(text: str) -> bool:
-    """True if a file imports a package that adds names to torch, for all files of its project."""
+    """True if a file imports a vendor's package, which adds names to torch for all files."""
     return _IMPORTS_VENDOR.search(text) is not None
 
 
 @lru_cache(maxsize=4096)
 def names_in(node: ast.AST) -> frozenset[str]:
-    """The names in a node. Each release asks again, so they are cached."""
+    """The names in a node, cached because each release needs them again."""
     return frozenset(each.id for each in nodes_in(node, ast.Name))
 
 
 @lru_cache(maxsize=4096)
 def may_tell(function: ast.AST) -> bool:
-    """True if a function is as small as version helpers are and may return a value from one. Called
-    often.
+    """True if a function is as small as version helpers are, and may return a version check or a
+    constant. Cached, because it is called often.
     """
     nodes = list(islice(ast.walk(function), _MAX_INLINED_NODES + 1))
     if len(nodes) > _MAX_INLINED_NODES or not any(

@@ -109,7 +109,7 @@ class Reference(Use):
     """A name of torch that the patch needs. `owner` is the object on which it was looked up.
 
     `kind`: "module", "name" (of a module), "attribute" (of a class or object), "config" (an
-    option), or "option" (a key that a function of torch itself takes out of its options). `path` is
+    option), or "option" (a key that a function of torch itself reads from its options). `path` is
     the way through the patch to this place: the number of the function (0 is the module itself),
     then line and outcome of each undecided test around it.
     """
@@ -127,7 +127,7 @@ class Reference(Use):
 
 @record
 class Definition:
-    """A name that the patch itself sets on `owner`, after the first `after` references. `path` has
+    """A name that the patch itself sets on `owner`, when it has made `after` references. `path` has
     the same meaning as in Reference.
 
     The owner "" is an object of unknown type, "*" is any object. The name "*" is a computed name.
@@ -162,9 +162,9 @@ class Rebinding(Use):
     inherited: bool = False
     #: True if a decorator may change the parameters of the replacement.
     wrapped: bool = False
-    #: The version check of an early return above, which is taken in this release.
+    #: The version check of an earlier `return` that this release takes.
     left_by: Span | None = None
-    #: True if a test replaces the name only while it runs, so not for all callers.
+    #: True if the replacement is temporary, as in a test, and so not for all callers.
     mocked: bool = False
     #: True if the name is mocked, or assigned in a function of a file of tests.
     tested: bool = False
@@ -223,7 +223,7 @@ class Traps:
     local: bool = False
     nightly_below: bool = False
     nightly_above: bool = False
-    #: It separates the first release of this minor, named by two numbers, from the later ones.
+    #: True if it tells the first release of a minor version, written x.y, from the later ones.
     splits: bool = False
 
     def __bool__(self) -> bool:
@@ -281,9 +281,9 @@ class Usage:
     extended_by_vendor: bool = False
     #: Another file of the project imports such a package, which adds public names.
     vendor_in_project: bool = False
-    #: `Owner.name` that other files of the project set, in torch's place or in addition.
+    #: Names (`Owner.name`) that other files of the project replace in torch or add to it.
     set_elsewhere: frozenset[str] = frozenset()
-    #: The line from which, at import, modules of torch that the file does not name may be loaded.
+    #: From this line on, importing the file may have loaded modules of torch it does not name.
     loads_from: int = 0
 
     @cached_property
@@ -292,7 +292,7 @@ class Usage:
         return Counter(each.dotted for each in self.references)
 
     def is_set_elsewhere(self, dotted: str) -> bool:
-        """True if another file sets the name on its owner, or on a package that passes it on."""
+        """True if another file sets the name on its owner, or on a package that re-exports it."""
         *owners, name = dotted.split(".")
         return any(f"{owner}.{name}" in self.set_elsewhere for owner in owners)
 

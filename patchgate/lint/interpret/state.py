@@ -1,8 +1,7 @@
-"""The state of the interpreter at one point of a patch, and its two functions, `read` and
-`execute`.
+"""The state of the interpreter at one point of a patch, and the functions `read` and `execute`.
 
-Both choose by the type of the syntax node: each module registers the kinds that it handles. A node
-of any other kind is read part by part.
+Both functions dispatch on the type of the syntax node: each module registers the types that it
+handles. For a node of any other type, its children are read.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class PendingFunction:
     gates: tuple[Span, ...] = ()
     #: True if each reference so far is a call in a `try` that catches the error of a missing name.
     attempted: bool = True
-    #: The number of its arrival: functions with the same turn are walked in this order.
+    #: Its number in the order of arrival, which decides between functions of the same rank.
     came: int | None = None
 
     @property
@@ -70,10 +69,10 @@ class PendingFunction:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class State:
-    """One point of the walk. It is passed along and never changed: another point has another state.
+    """One point of the walk. A state is passed along and never changed: each point has its own.
 
-    All points share `usage`, `pending` and `moved`, which are filled; all points of one block share
-    `scope`.
+    All points share `usage`, `pending` and `moved`, to which the walk adds; all points of one block
+    share `scope`.
     """
 
     release: Release
@@ -84,22 +83,22 @@ class State:
     reachability: Reachability = Reachability.REACHABLE
     #: Version gates around this point, outermost first.
     gates: tuple[Span, ...] = ()
-    #: The version check of an early return above, which is taken.
+    #: The version check of an earlier `return` that this release takes.
     left_by: Span | None = None
     #: The innermost `try` around this point.
     attempt: Attempt | None = None
-    #: The same as in Reference.
+    #: The way to this point, as in Reference.
     path: tuple[int, ...] = (0,)
     pending: dict[ast.AST, PendingFunction] = field(default_factory=dict)
-    #: The functions that became pending, or were used, since their turns were last asked for.
+    #: The functions that became pending or were used since the ranks were last computed.
     moved: list[PendingFunction] = field(default_factory=list)
-    #: `from __future__ import annotations`: nothing evaluates them.
+    #: True after `from __future__ import annotations`: annotations are not evaluated.
     postponed: bool = False
-    #: This line sets a value that is set back right after some imports: nothing else sees it.
+    #: True if this line sets a value that is restored after some imports: only they see it.
     passing: bool = False
-    #: The file is of a backend with code generators of its own, which may run in place of torch's.
+    #: True if the file is of a backend whose own code generators may run in place of torch's.
     own_backend: bool = False
-    #: The depth of calls of functions that are read for their values, which go into `returned`.
+    #: The depth of nested calls that are read for their values; `returned` has these values.
     inlined: int = 0
     returned: list[Value] = field(default_factory=list)
 
@@ -117,7 +116,7 @@ class State:
 
     @property
     def silent(self) -> State:
-        """This point with a separate usage, so that nothing is noted in the real one."""
+        """A copy with a usage of its own, so that nothing is noted in the real usage."""
         return self.having(usage=Usage())
 
     def at(self, reachability: Reachability) -> State:
@@ -169,7 +168,7 @@ class State:
 
 @dataclass(frozen=True)
 class End:
-    """A statement after which nothing runs; `rest` is the reachability of the code after it.
+    """The end of a block; `rest` is the reachability of the code after the statement that ends it.
 
     `test` is the version check that ends the block, if a version check does.
     """
@@ -179,8 +178,8 @@ class End:
 
     @property
     def open(self) -> bool:
-        """True if the code after the statement may run all the same, because the check that ends
-        the block is undecided.
+        """True if the code after the end may still run, because the check that ends the block is
+        undecided.
         """
         return self.rest is Reachability.UNDECIDED
 

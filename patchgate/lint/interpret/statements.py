@@ -1,8 +1,8 @@
-"""Read a patch once for one torch release, statement by statement: version checks are evaluated,
+"""Interpret a patch for one torch release, statement by statement. Version checks are evaluated,
 not guessed.
 
-A branch that does not run in this release is walked too, as unreachable code. Bodies of functions
-come last, after all references to them, and are as reachable as the strongest of these references.
+A branch that does not run in this release is walked too, as unreachable code. Function bodies are
+walked last, after all references to them. A body is as reachable as its most reachable reference.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ from patchgate.lint.interpret.values import (
 )
 
 _GENERATORS = "torch._inductor.codegen."
-# The indexed packages, each with a module that a fork of the package has too.
+# Indexed package -> a module by which a fork of the package is recognised.
 _TORCH = {"torch": "torch._dynamo", "triton": "triton.language"}
 
 
@@ -101,7 +101,7 @@ def interpret(
         for node in tree.body
     )
     state = replace(state, postponed=postponed, own_backend=_has_own_backend(tree))
-    # In a package, `__init__` has run before.
+    # In a package, `__init__` runs before this file.
     alone = file is not None and not file.with_name("__init__.py").exists()
     if own is not None and file is not None:
         state.usage.set_elsewhere = frozenset(
@@ -116,8 +116,8 @@ def interpret(
 
 @lru_cache(maxsize=1)
 def _has_own_backend(tree: ast.Module) -> bool:
-    """True if a class of the file derives from a code generator of torch: such a backend registers
-    its own generators.
+    """True if a class of the file derives from a code generator of torch, as in a backend that
+    registers its own generators.
     """
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module]
     names = {
@@ -133,8 +133,8 @@ def _has_own_backend(tree: ast.Module) -> bool:
 
 
 def _execute_functions(tree: ast.Module, state: State, lines: Collection[int] | None) -> None:
-    """Walk every body: first functions with a reference, then the others, as if they ran."""
-    #: In how many other functions each name stands.
+    """Walk the function bodies by rank (see `_turn`); unreferenced ones are walked as if called."""
+    #: Name -> the number of other functions that mention it.
     mentions = Counter[str]()
     for node in state.pending if lines is None else ():
         mentions.update(_words_by_function(tree)[node] - {getattr(node, "name", "")})
@@ -161,10 +161,10 @@ def _execute_functions(tree: ast.Module, state: State, lines: Collection[int] | 
 
 
 class _Turns:
-    """The order in which pending functions are walked: by their turns, and within a turn in the
-    order of arrival.
+    """A queue of the pending functions, sorted by rank (see `_turn`). Functions of the same rank
+    are walked in the order of arrival.
 
-    The turn of a function is computed when the function arrives and when it is used, not at each
+    The rank of a function is computed when the function arrives and when it is used, not at each
     step.
     """
 
@@ -174,7 +174,7 @@ class _Turns:
         self._pushed = count()
 
     def take(self) -> PendingFunction:
-        """Take the first pending function out of the state."""
+        """Remove the first pending function from the state and return it."""
         while True:
             for each in self._state.moved:
                 pushed = next(self._pushed)
@@ -197,7 +197,7 @@ def _has_line(function: FunctionNode, lines: Sequence[int]) -> bool:
 
 
 def _turn(pending: PendingFunction, mentions: Counter[str]) -> int:
-    """The rank of a body: bodies with a lower rank are walked earlier."""
+    """The rank of a function body: bodies with a lower rank are walked earlier."""
     if pending.reachability is None:
         return 3 if mentions[getattr(pending.function.node, "name", "")] else 1
     return {Reachability.REACHABLE: 0, Reachability.GUARDED: 4}.get(pending.runs, 2)
@@ -271,7 +271,7 @@ def execute_import_from(node: ast.ImportFrom, state: State) -> None:
 
 def _imported_own(node: ast.ImportFrom, module: str, name: str, state: State) -> Value:
     """The value of a name that `from ... import` binds. A name from another file of the project is
-    looked up there when the patch uses it. Of a name from elsewhere only the name is known.
+    resolved when the patch uses it. Any other import stays a dotted name without a value.
     """
     dotted = f"{module}.{name}".lstrip(".")
     below = _own_file(dotted, node.level, node.lineno, state)
@@ -287,8 +287,8 @@ def _note_vendor(package: str, state: State) -> None:
 
 
 def _is_foreign(package: str, state: State) -> bool:
-    """True if the index does not cover a package: any package other than torch and triton, torch or
-    triton in a fork of them, or a triton that the project builds.
+    """True if the index does not cover a package. This holds for all packages but torch and triton,
+    for torch or triton inside its own fork, and for a triton that the project builds.
     """
     part, importer = _TORCH.get(package), state.scope.home()
     if part is None or state.own is None or importer is None:
@@ -298,7 +298,7 @@ def _is_foreign(package: str, state: State) -> bool:
 
 
 def _own_file(module: str, level: int, line: int, state: State) -> Path | None:
-    """The file of the project that an import means; the import is noted."""
+    """Return the file of the project that an import refers to, if any, and note the import."""
     importer = state.scope.home()
     if state.own is None or importer is None:
         return None
@@ -353,7 +353,7 @@ def execute_function(node: FunctionDefinition, state: State) -> None:
 
 
 def _decorated(node: FunctionDefinition | ast.ClassDef, state: State) -> State:
-    """The state of a decorated body, after its decorators."""
+    """Read the decorators of a definition; return the state in which its body is walked."""
     for each in node.decorator_list:
         state = state.at(kept_by(each, read(each, state), state))
     return state
@@ -370,7 +370,7 @@ def execute_class(node: ast.ClassDef, state: State) -> None:
     local = LocalClass(members=scope.names, bases=bases, assigned=_assigned(node))
     state.scope.assign(node.name, local)
     for name, member in scope.names.items():
-        # An object of this class may stand wherever torch names one of its bases.
+        # An object of this class may be used wherever torch declares one of its bases.
         state.usage.define("", name, state.path)
         if isinstance(member, LocalFunction):
             member.owner = local
@@ -564,8 +564,8 @@ def execute_for(node: ast.For | ast.AsyncFor, state: State) -> End | None:
 
 
 def _left(loop: ast.AST, end: End | None) -> End | None:
-    """The end of a loop with a check of torch that may raise; None for other loops, which may not
-    run at all.
+    """The End of a loop that raises after a check of torch; None for any other loop, because its
+    body may not run at all.
     """
     checked = end is not None and end.rest in (Reachability.UNDECIDED, Reachability.GATED)
     return end if checked and _leaves(loop) else None
@@ -582,14 +582,14 @@ def _leaves(loop: ast.AST) -> bool:
 
 
 def _forget_stored(loop: ast.AST, state: State) -> None:
-    """Forget the names that a loop assigns: from the second turn on, they may hold anything."""
+    """Forget the names that a loop assigns: after one iteration, they may have any value."""
     for name in _stored(loop):
         state.scope.assign(name, UNKNOWN)
 
 
 @lru_cache(maxsize=4096)
 def _stored(loop: ast.AST) -> tuple[str, ...]:
-    """The names that a loop assigns. Each release asks again, so they are cached."""
+    """The names that a loop assigns, cached because each release needs them again."""
     names = (each.id for each in nodes_in(loop, ast.Name) if isinstance(each.ctx, ast.Store))
     return tuple(dict.fromkeys(names))
 
@@ -621,10 +621,10 @@ def execute_try(node: ast.Try, state: State) -> End | None:
     calls = len(state.usage.calls)
     end = _execute_attempt(node.body, replace(state, attempt=attempt or state.attempt))
     failed = attempt is not None and attempt.failed
-    # After a call of torch that fits, a handler of TypeError is for releases in which the call does
-    # not fit.
+    # If the body has calls of torch and all of them fit, a handler of TypeError is for releases in
+    # which a call does not fit.
     unneeded = _MISSING | {"TypeError"} if len(state.usage.calls) > calls else _MISSING
-    # If the body of a small function returned a value that could be read, the function returns it.
+    # If the `try` body in a small function returned a known value, the function returns that value.
     returned = state.returned[-1] if state.returned else None
     answered = bool(
         state.inlined and not failed and end is not None and isinstance(returned, Known)
@@ -653,7 +653,7 @@ def execute_try(node: ast.Try, state: State) -> End | None:
 
 
 def _joined(ends: Sequence[End | None]) -> End | None:
-    """The end of several branches, each of which may be taken; None if a branch goes on."""
+    """The common End of several branches that may be taken; None if one of them goes on."""
     if not ends or None in ends:
         return None
     return next((end for end in ends if end is not None and end.open), ends[0])
@@ -664,7 +664,7 @@ if sys.version_info >= (3, 11):
 
 
 def _execute_attempt(statements: Sequence[ast.stmt], state: State) -> End | None:
-    """Walk the body of a `try`: after a missing name, nothing in it runs."""
+    """Walk the body of a `try`. After a missing name, the rest of the body does not run."""
     end = None
     for statement in statements:
         end = end or execute(statement, state)
@@ -697,7 +697,7 @@ def _names(node: ast.expr) -> set[str]:
 
 @lru_cache(maxsize=1)
 def _words_by_function(tree: ast.Module) -> dict[ast.AST, set[str]]:
-    """Each function of a file -> the names and the private attributes in it."""
+    """Map each function of a file to the names and the private attributes in it."""
     found: dict[ast.AST, set[str]] = {}
     todo: list[tuple[ast.AST, tuple[set[str], ...]]] = [(tree, ())]
     while todo:

@@ -1,7 +1,7 @@
-"""The names of torch that exist in one release, and the types of their values by annotations.
+"""Look up names of torch in one release, and infer the types of their values from annotations.
 
-Each step of a chain is present, missing, or possibly present. Its value is known if its type is
-known.
+Each name in a chain `a.b.c` is present, missing, or possibly present. Its value is known if its
+type is known.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from patchgate.lint.interpret.values import UNKNOWN, Container, Instance, Symbol
 
 Resolve = Callable[[str], Value]
 
-# Modules and packages of `triton` outside the index, in addition to the names that its `__init__`
-# binds.
+# Modules and packages below `triton` that the index may lack. They exist in addition to the names
+# that the `__init__` of `triton` binds.
 _BELOW_TRITON = frozenset({
     "_C", "_filecheck", "_internal_testing", "_utils", "compiler", "errors", "experimental",
     "instrumentation", "knobs", "language", "ops", "plugins", "profiler", "testing", "tools",
 })  # fmt: skip
 
-# Names that torch's C++ side puts into a module: types of tensors, and names that exist only after
+# Names that torch's C++ code adds to a module: types of tensors, and names that exist only after
 # the device is initialised.
 _WITH_TYPES = re.compile(r"torch\.(cuda|xpu|mtia|sparse|(cuda|xpu|mtia)\.sparse)$")
 _BY_INITIALISATION = {"torch.cuda": frozenset({"_get_device_properties", "has_half", "has_magma"})}
@@ -65,7 +65,7 @@ CONFIG_METHODS = frozenset({
     "shallow_copy_dict", "codegen_config", "get_config_copy", "get_serializable_config_copy",
     "get_type", "get_default", "_config", "_compile_ignored_keys", "_is_dirty", "_hash_digest",
 })  # fmt: skip
-# Generic types in annotations: for a value of the type in brackets, and for a collection of values.
+# Generic types in annotations: wrappers of the type in brackets, collections, and mappings.
 _WRAPPERS = frozenset({"Optional", "Union", "Annotated", "Final", "ClassVar", "Required"})
 _COLLECTIONS = frozenset({
     "list", "List", "Sequence", "Iterable", "Iterator", "Collection", "set", "Set", "frozenset",
@@ -110,8 +110,8 @@ def has_options(release: Release, dotted: str) -> bool:
 
 
 def definition_of(release: Release, owner: Symbol, name: str) -> tuple[str | None, Function | None]:
-    """The place of the definition of `owner.name`, and the function that is defined there; None for
-    what does not exist.
+    """The place where `owner.name` is defined, and the function that is defined there. Each is None
+    if it does not exist.
     """
     dotted = f"{owner.dotted}.{name}"
     found = release.member(owner.dotted, name) if owner.kind == "class" else release.resolve(dotted)
@@ -121,11 +121,11 @@ def definition_of(release: Release, owner: Symbol, name: str) -> tuple[str | Non
 
 
 def callable_behind(release: Release, dotted: str) -> Function | None:
-    """The function or `__init__` that a call of `dotted` runs, without its body, because no call
-    depends on the body.
+    """The function or `__init__` that a call of `dotted` runs. The result has no body, because no
+    call depends on the body.
 
-    None if decorators change the parameters, or if the class has a `__new__`: it takes the
-    parameters and may return something else, as in `torch.no_grad`.
+    None if decorators change the parameters, or if the class has a `__new__`, which takes the
+    parameters and may return another object, as in `torch.no_grad`.
     """
     found = release.resolve(dotted)
     symbol = found.symbol if found is not None else None
@@ -142,7 +142,7 @@ def callable_behind(release: Release, dotted: str) -> Function | None:
 
 
 def class_made_by(release: Release, dotted: str) -> str:
-    """The origin of the class whose object a call of `dotted` makes; empty if it is no class."""
+    """The origin of the class that a call of `dotted` instantiates; empty if it is no class."""
     found = release.resolve(dotted)
     return found.origin if found is not None and isinstance(found.symbol, Class) else ""
 
@@ -174,7 +174,7 @@ def _on_class(release: Release, owner: Symbol, name: str) -> tuple[Presence, Val
     return _presence(found), from_found(release, found, owner, bound=False)
 
 
-# How many renaming classes are followed; in a broken index a class may derive from itself.
+# The maximum of renaming classes to follow: in a broken index a class may derive from itself.
 _RENAMED = 4
 
 
@@ -271,10 +271,10 @@ def _has(release: Release, owner: str, name: str) -> bool:
 
 
 def presence_in_heir(release: Release, bases: tuple[str, ...], name: str) -> Presence:
-    """The presence of a name that an object outside torch can only have from these bases.
+    """The presence of a name that an object outside torch can have only through these bases.
 
-    The name is missing if the bases have it in another release, and no class of torch derived from
-    them has it in this release: a mixin may read names of the classes with which it is mixed.
+    The name is missing if the bases have it only in other releases, and no class of torch derived
+    from them has it in this release. A mixin may use names of the classes that it is mixed with.
     """
     found = [each for each in (release.member(base, name) for base in bases) if each is not None]
     if any(each.kind != "maybe" for each in found):
@@ -292,7 +292,7 @@ def _names_of_family(release: Release, owner: str) -> frozenset[str]:
 
 
 def options_of(release: Release, owner: str) -> Iterator[str]:
-    """The options of a config module, or of the group with that name in it."""
+    """The options of the config module `owner`, or of the option group `owner` in such a module."""
     module = innermost_module(release, owner)
     here = release.module(module)
     group = owner[len(module) + 1 :]
@@ -362,7 +362,7 @@ def innermost_module(release: Release, dotted: str) -> str:
 
 
 def module_resolver(release: Release, module: str) -> Resolve:
-    """Resolve names as the code of one module of torch sees them."""
+    """Return a function that resolves names as the code of one module of torch sees them."""
 
     def resolve(name: str) -> Value:
         found = release.resolve(f"{module}.{name}")
@@ -425,7 +425,7 @@ def _generic(node: ast.Subscript, resolve: Resolve) -> Value:
             len(inner) == 2 and isinstance(inner[1], ast.Constant) and inner[1].value is Ellipsis
         ):
             return UNKNOWN
-        # It may be a version: the source of the value tells more than its type.
+        # A tuple of ints may be a version: the source of the value tells more than its type.
         version = outer in ("tuple", "Tuple") and ast.unparse(inner[0]) == "int"
         return UNKNOWN if version else Container(element=promised(inner[0], resolve))
     if outer in _MAPPINGS and len(inner) == 2:

@@ -1,6 +1,6 @@
 """The possible values of an expression of a patch, as far as they are known without running it.
 
-A `Scope` holds the values of names, and what tests have shown about longer expressions.
+A `Scope` holds the values of names, and facts that tests have shown about chains such as `a.b`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _VERSION_CHECK = re.compile(
 class Unknown:
     """Any value; nothing is ever reported about it.
 
-    `because` has the sources from which the value was computed, as in Known.
+    `because` names the sources of the value (VERSION, PRESENCE), as in Known.
     """
 
     because: frozenset[str] = frozenset()
@@ -65,7 +65,7 @@ class Instance:
 
 @record
 class Container:
-    """A collection whose elements (or values) are known."""
+    """A collection; `element` is the value of each element, or of each value of a mapping."""
 
     element: Value
 
@@ -100,7 +100,7 @@ class External:
 
 @record
 class OwnName:
-    """A name that is imported from another file of the project; `dotted` is its name there."""
+    """A name that is imported from another file of the project; `dotted` is "module.name"."""
 
     file: Path
     name: str
@@ -121,11 +121,11 @@ class LocalFunction:
 
     node: FunctionDefinition | ast.Lambda
     scope: Scope
-    #: The classes of torch of which it was made a method; its first parameter is their object.
+    #: Classes of torch that got it as a method; its first parameter is one of their objects.
     receivers: set[str] = field(default_factory=set)
-    #: Its form if a call made it: "static", "class", "property", "cached-property".
+    #: Its form if a call has set it: "static", "class", "property", "cached-property".
     form: str | None = None
-    #: The class of the patch in whose body it stands.
+    #: The class of the patch whose body defines it.
     owner: LocalClass | None = None
 
     @property
@@ -186,18 +186,18 @@ class LocalObject:
 
 @dataclass(eq=False)
 class Table:
-    """A dictionary that the patch builds, with its constant keys. Each key has its place and the
-    point of the walk at which the key was put in.
+    """A dictionary that the patch builds, with its constant keys. Each key is stored with its
+    syntax node and with the State in which it was added.
     """
 
     keys: dict[str, tuple[ast.expr, Any]] = field(default_factory=dict)
-    #: The sources of any of its values, as in Known.
+    #: The union of the sources of its values, as in Known.
     because: frozenset[str] = frozenset()
 
 
 @record
 class Method:
-    """A method of a value that only version checks understand (`text.split`)."""
+    """A method of a known value, not called yet, such as `text.split` in a version check."""
 
     owner: Known
     name: str
@@ -223,7 +223,7 @@ class OwnFiles:
     extended_by_vendor: bool = False
     #: By file, name and release; the release is "" if the value is the same in all releases.
     values: dict[tuple[Path, str, str], tuple[Value, frozenset[Any]]] = field(default_factory=dict)
-    #: By file and name: releases with the values that were read. Releases that give the same
+    #: By file and name: releases, each with the value that was read. Releases that give the same
     #: answers share these values.
     readings: dict[tuple[Path, str], list[tuple[Any, Value | None, frozenset[Any]]]] = field(
         default_factory=dict
@@ -240,7 +240,7 @@ class Scope:
 
     parent: Scope | None = None
     names: dict[str, Value] = field(default_factory=dict)
-    #: The values of expressions (`a.b.c`) that tests have shown.
+    #: The values that tests have shown for expressions such as `a.b.c`.
     narrowed: dict[str, Value] = field(default_factory=dict)
     #: Expressions that `hasattr` has shown to exist.
     guarded: frozenset[str] = frozenset()
@@ -249,7 +249,7 @@ class Scope:
     base: Value = UNKNOWN
     #: The file of a module's own scope, where relative imports start.
     file: Path | None = None
-    #: Looks up other names of a module that is read only for one name.
+    #: Looks up the other names of a module of which only one name is read.
     outside: Callable[[str], Value | None] | None = None
     _below: dict[str, set[str]] | None = None
 
@@ -273,7 +273,7 @@ class Scope:
         return scope.base if scope is not None else UNKNOWN
 
     def home(self) -> Path | None:
-        """The file around this scope."""
+        """The file that contains this scope; None if the file is unknown."""
         scope = self
         while scope.parent is not None:
             scope = scope.parent
@@ -322,7 +322,7 @@ class Scope:
         )
 
     def merge(self, other: Snapshot, because: frozenset[str] = frozenset()) -> None:
-        """Keep the facts that are true on both ways to this point; `because` chooses the way."""
+        """Keep the facts that hold in both branches; `because` names the sources of the choice."""
         names, narrowed, guarded = other
         for name, other_value in names.items():
             value = self.names.get(name)
@@ -346,7 +346,7 @@ def _put_below(expression: str, below: dict[str, set[str]]) -> None:
 def joined(
     first: Value | None, second: Value | None, because: frozenset[str] = frozenset()
 ) -> Value:
-    """One value or the other. A name that is bound on only one way keeps its value."""
+    """The value after two branches. A name that only one of them binds keeps its value."""
     if first is None or second is None:
         return first or second or UNKNOWN
     if first is second or first == second:

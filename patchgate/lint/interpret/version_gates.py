@@ -1,7 +1,7 @@
-"""Version checks, evaluated for one torch release instead of being parsed into a specifier.
+"""Evaluate version checks for one torch release, without parsing them into specifiers.
 
-A value that is computed from `torch.__version__` has one value for each spelling that users meet:
-final, with a local part, nightly, release candidate. This module knows no syntax tree.
+An expression with `torch.__version__` has one value for each spelling that users meet: final, with
+a local part, nightly, and release candidate. This module does not handle syntax trees.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from patchgate.lint.interpret.values import (
 )
 from patchgate.model.facts import ORDER
 
-# Names of torch's version, calls that return it, and calls that return the distribution, which is
-# called DISTRIBUTION here.
+# Names of torch's version, calls that return the version, and calls that return torch's
+# distribution. DISTRIBUTION stands for this distribution.
 DISTRIBUTION = "torch.dist-info"
 VERSION_TEXTS = frozenset({"torch.version.__version__", f"{DISTRIBUTION}.version"})
 VERSION_SOURCES = frozenset(
@@ -44,7 +44,7 @@ Operator = Callable[[Any, Any], Any]
 
 
 def _by_version(compare: Operator) -> Operator:
-    """Compare two texts by PEP 440 if both are versions."""
+    """Return a comparison of two texts: by PEP 440 if both are versions, else as strings."""
 
     def compared(text: str, other: object) -> bool:
         right = ".".join(map(str, other)) if isinstance(other, (tuple, list)) else str(other)
@@ -69,7 +69,7 @@ def spellings(release: str) -> tuple[str, str, str, str]:
     """The versions that builds of one release report: final, local, and, for x.y.0, nightly and
     candidate.
 
-    The version of a torch has three numbers, even if a patch writes two.
+    A reported version has three numbers, even if `release` has only two.
     """
     version = Version(release)
     if len(version.release) == 2 and not version.is_prerelease:
@@ -121,8 +121,8 @@ HELPERS: dict[str, Callable[..., Callable[[str], bool]]] = {
     "compare_versions": _compared,
 }  # fmt: skip
 
-# Comparisons whose outcome may differ between 2.12.0 and 2.12.1, with torch's version on the left,
-# or on the right.
+# Operators whose outcome may differ between 2.12.0 and 2.12.1: first if torch's version is on the
+# left, then if it is on the right.
 _SPLITS_AFTER = frozenset({"<=", ">", "==", "!="})
 _SPLITS_BEFORE = frozenset({">=", "<", "==", "!="})
 _SYMBOLS = {function: symbol for symbol, function in ORDER.items()}
@@ -160,7 +160,7 @@ class ParameterName(str):
 
 
 class ParameterNames(tuple[ParameterName, ...]):
-    """The parameters of a function of torch, as a test on its signature asks for them."""
+    """The parameter names of a function of torch, in place of its `inspect` signature."""
 
     __slots__ = ()
 
@@ -238,8 +238,8 @@ def fold(function: Callable[..., Any], *operands: Known) -> Known | None:
 
 
 def unpacked(value: Value, at: int, starred: Sequence[bool]) -> Value:
-    """The value that target number `at` gets in `major, minor, *rest = value`; the target `starred`
-    takes the rest.
+    """The value that target number `at` gets in `major, minor, *rest = value`; `starred` marks the
+    target that takes the rest.
     """
     if not isinstance(value, Known):
         return value.element if isinstance(value, Container) else unknown(value)
@@ -262,13 +262,13 @@ def attempt(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> A
 
 
 def as_known(argument: Value) -> Value:
-    """The argument; a function that a gate may call becomes a known value."""
+    """The argument, or a known value if it is a function that a version check may call."""
     function = PURE.get(argument.dotted) if isinstance(argument, External) else None
     return constant(function) if function else argument
 
 
 def argument_of_helper(argument: Value) -> str | None:
-    """The argument of a version helper: a version, or an operator by its function."""
+    """The text of a version helper's argument: a version, or the symbol of an operator."""
     known = as_known(argument)
     if not isinstance(known, Known):
         return None
@@ -321,7 +321,7 @@ def traps_in(
 
 
 def _as_text(value: object) -> str | None:
-    """A plain text, or a list of texts joined by dots: 2.9 for ["2", "9"]. None for all else."""
+    """A string, or a list of strings joined by dots: 2.9 for ["2", "9"]; None for the rest."""
     if isinstance(value, (tuple, list)) and value and {*map(type, value)} == {str}:
         return ".".join(value)
     return str(value) if type(value) is str else None

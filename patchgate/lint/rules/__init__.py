@@ -1,8 +1,8 @@
 """The rules of lint, one a file. Each module in this folder is a rule.
 
-Its codes are the `Code` records in it. A rule about Python patches has a function `check`, which
-gets what the patch does in each release and yields findings; the other rules are called by name
-(diffs, ignore comments, unreadable files).
+The codes of a rule are the `Code` records in its module. A rule about Python patches has a function
+`check`, which gets a view of the patch for each release and yields findings. The other rules
+(diffs, ignore comments, unreadable files) are called by name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """PG120: a version check is true on no release that the project supports. PG131: an early return is
 always taken.
 
-Red if a replacement is then installed in none of them. If the project states no range, the rows of
-the matrix are judged; without a matrix, every indexed release.
+Red if a replacement is therefore installed on none of the releases. If the project states no range,
+the rows of the matrix are judged; without a matrix, every indexed release.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
     for span, evaluated in gates.items():
         if any(gate.holds is not False for _, gate in evaluated):
             continue
-        # A check that is true for nightlies or local builds of several releases is meant for these
-        # builds; its bound is not wrong.
+        # A check that is true for nightlies or local builds of several releases is meant for such
+        # builds, so its bound is not wrong.
         special = sum(gate.holds_somewhere for _, gate in evaluated) >= min(2, len(evaluated))
         special = special or any(_BUILD.search(gate.text) for _, gate in evaluated)
         severity = Severity.RED if span in blocking and not special else Severity.NOTE
@@ -61,8 +61,8 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
 
 
 def _always_left(views: Sequence[View]) -> Iterator[Finding]:
-    """Report early returns that are taken in every spelling of every release, if they keep a
-    replacement below from ever being installed.
+    """Report each early return that is taken for every spelling of every version, if a replacement
+    below it is therefore never installed.
     """
     left: dict[Span, set[Span]] = {}
     installed: set[Span] = set()

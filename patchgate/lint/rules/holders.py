@@ -1,10 +1,10 @@
 """PG118: other modules still hold the original after the replacement.
 
-Red if a module has it by name, uses it, and is loaded before the patch: by `import torch`, or by an
-import of the patch. A note for modules that may be loaded later; for registries and tables, which
-the patch may fill again; for names of public packages, which are for users; and if the patch sets
-that name, or any name, on an object that lint does not know. Quiet for methods, and for holders
-that are replaced too.
+Red if a module imports the original by name, uses it, and is loaded before the patch: by `import
+torch`, or by an import of the patch. A note for modules that may be loaded later; for registries
+and tables, which the patch may fill again; for names of public packages, which are for users; and
+if the patch sets that name, or any name, on an object that lint does not know. Quiet for methods,
+and for holders that are replaced too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
     for view in views:
         rebound = {rebinding.target for rebinding in view.usage.rebindings}
         anywhere = {each.name for each in view.usage.definitions if each.owner == "*"}
-        # Names set on an owner that no text names: a module from a loop or from an argument.
+        # Names that are set on an unknown owner, such as a module from a loop or an argument.
         somewhere = {each.name for each in view.usage.definitions if not each.owner}
         imports = _imports(view)
         holders_of: dict[str, list[str]] = {}
@@ -37,7 +37,7 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
             if not rebinding.reachable or rebinding.on_class or rebinding.origin is None:
                 continue
             if rebinding.name in anywhere:
-                continue  # the patch sets the name on modules that no text names
+                continue  # the patch may set the name on any module
             registries = view.release.registries(rebinding.origin)
             if registries:
                 yield view.finding(
@@ -76,7 +76,7 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
 
 def _imports(view: View) -> dict[str, int]:
     """Map each module that the patch needs to the first line that needs it. From that line on, the
-    imports of the module are loaded.
+    module and its imports are loaded.
     """
     lines: dict[str, int] = {}
     names: dict[str, int] = {}
@@ -98,7 +98,7 @@ def _holders(view: View, rebinding: Rebinding, origin: str) -> list[str]:
     """The names by which the original stays in use.
 
     If the object is defined at the target, these are the names by which other modules import it. If
-    the target only passes the object on, it is the name of the definition, as far as torch uses it.
+    the target only passes the object on, this is the name of its definition, if torch uses that.
     Names of a public package are for users, so a patch of such a name is meant for users.
     """
     home = rebinding.target.rpartition(".")[0]

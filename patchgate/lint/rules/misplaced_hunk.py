@@ -1,7 +1,7 @@
 """PG127, PG128, PG129: hunks of a diff of torch's sources that no longer apply on a release.
 
-A hunk applies exactly, with an offset, or not at all. Without the sources of a release nothing is
-guessed.
+A hunk applies exactly, with an offset, or not at all. On a release whose sources are not available,
+hunks are not judged.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _not_placed(versions: Sequence[str], path: str) -> Iterator[Finding]:
 
 
 def _hunk_findings(hunk: Hunk, path: str, lines: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
-    """Yield nothing if the hunk applies as written.
+    """Yield a finding for each release on which the hunk does not apply as written.
 
     `lines`: version -> the lines of the file in that release.
     """
@@ -161,7 +161,7 @@ def _hunk_findings(hunk: Hunk, path: str, lines: Mapping[str, Sequence[str]]) ->
 
 
 def _summary(offsets: Mapping[str, int | None]) -> str:
-    """`exactly: 2.11; with an offset: 2.12; not at all: from 2.13`."""
+    """A text such as `exactly: 2.11; with an offset: 2.12; not at all: from 2.13`."""
     groups: dict[str, list[str]] = {"exactly": [], "with an offset": [], "not at all": []}
     for version, offset in offsets.items():
         groups[
@@ -175,7 +175,7 @@ def _summary(offsets: Mapping[str, int | None]) -> str:
 
 
 def offset_of(expected: Sequence[str], start: int, lines: Sequence[str]) -> int | None:
-    """The distance of the expected lines from `start` (1-based): 0, the nearest offset, or None."""
+    """The distance in lines from `start` (1-based) to the nearest match; None if there is none."""
     if not expected:
         return 0
     wanted = list(expected)

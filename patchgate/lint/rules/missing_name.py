@@ -1,8 +1,8 @@
 """PG110, PG111, PG112, PG116: a module, name or option of torch does not exist, or has moved.
 
-Quiet in `try`, under guards, if a `__getattr__` may answer, and for names that the patch itself has
-defined by then. An attribute or option that no release has is a note, unless an existing name is
-spelled nearly so: another file may add it. `interpret/torch_names.py` decides which names exist.
+Quiet in a `try`, under a guard, if a `__getattr__` may answer, and for names that the patch itself
+has defined before. An attribute or option that no release has is a note, because another file may
+add it, unless a similar name exists. `interpret/torch_names.py` decides which names exist.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ PG116 config option missing
     Fix: Guard it with `hasattr(config, ...)`, or narrow the version check.
 """)
 
-# From this likeness of two spellings on, one counts as a slip of the other.
+# A name with at least this likeness to another counts as a misspelling of it.
 _NEAR = 0.84
-# A name that a file uses more often is no slip: its author has seen it work.
+# A name that a file uses more often than this is no misspelling: its author has seen it work.
 _SLIPS = 4
 
 
@@ -89,7 +89,8 @@ def _finding(
         fix = f"did you mean `{near_name(view.release, reference.owner, reference.name)}`?"
     elif reference.kind in ("name", "attribute") and not fix:
         fix = view.release.ask(new_name, reference.owner, reference.name)
-    # Outside the check, a missing name only matters to someone who widens the check.
+    # If the version check excludes the release, a missing name matters only once the check is
+    # widened.
     return view.finding(
         code, reference.span, what + reference.why_not, severity=severity, fix=fix, of=reference
     )
@@ -99,9 +100,9 @@ def added_elsewhere(view: View, reference: Reference) -> bool:
     """True if another file of the project, or a vendor's package, may add the name: no indexed
     release has the name or a name with a similar spelling.
 
-    The public form of a private name, which differs only in underscores, does not count as similar.
-    An attribute that the file uses again and again belongs to objects of another class than an
-    annotation names.
+    A name that differs only in underscores, such as the public form of a private name, does not
+    count as similar. An attribute that the file uses often belongs to objects of a class other than
+    the annotated one.
     """
     by_vendor = reference.kind == "name" and (
         view.usage.extended_by_vendor
@@ -174,8 +175,8 @@ def missing_references(views: Sequence[View]) -> Iterator[tuple[View, Reference]
 
 
 def _defined_by_then(view: View, reference: Reference, at: int, definition: Definition) -> bool:
-    """True if the patch may define the name before reference number `at`. Any class counts as the
-    owner, but another module does not.
+    """True if the patch may define the name before reference number `at`. If the owner is a class,
+    a definition on any class counts; if it is a module, only a definition on the same module.
 
     The order in which functions run is not known, and another branch may run when a function is
     called again.
@@ -192,15 +193,15 @@ def _defined_by_then(view: View, reference: Reference, at: int, definition: Defi
 
 
 def family(view: View, owner: str) -> str:
-    """The key of the owners that may share a name with `owner`: a module has a key of its own; all
-    classes share the key "", because any two classes may be related.
+    """The key of all owners that may have a name in common with `owner`. A module has a key of its
+    own. All classes have the key "", because any two classes may be related.
     """
     return owner if owner in view.release.modules() else ""
 
 
 def _homes(views: Sequence[View]) -> dict[tuple[str, str], set[str]]:
-    """Map (owner, name) to the places that define the name in the releases that have it. In other
-    releases, the name is searched there first.
+    """Map (owner, name) to the places that define the name in the releases that have it. In the
+    other releases, the name is searched at these places first.
     """
     homes: dict[tuple[str, str], set[str]] = {}
     for view in views:
@@ -216,8 +217,8 @@ def _homes(views: Sequence[View]) -> dict[tuple[str, str], set[str]]:
 
 
 def _new_home(view: View, reference: Reference, candidates: set[str]) -> str | None:
-    """The place of the name in this release: one of the candidates, or the only other place; None
-    if there is neither.
+    """The place of the name in this release: one of the candidates, or else the only place in the
+    same package that defines it; None if there is no such place.
     """
     for dotted in sorted(candidates):
         if view.release.resolve(dotted) is not None and dotted != reference.dotted:

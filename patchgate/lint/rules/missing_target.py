@@ -1,8 +1,8 @@
 """PG126: the patch assigns to a name that torch does not have.
 
-Red if another release has the name. A name that none has is added by the patch: a note, with the
-name that is spelled nearly so; red if what is assigned has that name. Quiet for values that are no
-functions, and for names that the patch itself reads (PG111).
+Red if another release has the name. If no release has it, the patch adds it: a note that suggests a
+name with a similar spelling, or red if the assigned function itself has that similar name. Quiet
+for values that are no functions, and for names that the patch itself reads (PG111).
 """
 
 from __future__ import annotations

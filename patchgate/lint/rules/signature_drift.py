@@ -1,8 +1,8 @@
 """PG113 and PG114: the replacement does not take what torch passes, or is of another kind.
 
-Red only if a call in torch proves it. A parameter that no call passes yet, or that is taken and
-dropped, is a note. A method of a subclass may take less than its base's on purpose: it counts if it
-fits the base of some other release.
+Red only if a call in torch proves it. A parameter that no call passes yet, or that the replacement
+takes but does not pass on, is a note. A method of a subclass may take less than its base's method
+on purpose, so a misfit counts only if the method fits its base in some other release.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _FORM_TEXT = {
 class _Pair:
     """A function of torch and its replacement, in one release.
 
-    `theirs` and `ours` are torch's parameters and the replacement's, without those that binding
-    supplies; `sites` are the calls in torch.
+    `theirs` are torch's parameters, and `ours` the replacement's, without a first parameter that
+    binding supplies; `sites` are the calls in torch.
     """
 
     view: View
@@ -66,10 +66,10 @@ class _Pair:
         )
 
     def fitting(self) -> list[CallSite]:
-        """Calls in torch that fit torch's own function; most calls of other functions with the same
-        name do not.
+        """Calls in torch that fit torch's own function. Most calls of other functions with the same
+        name do not fit it.
 
-        Any call fits a base method that takes everything, so such a call proves nothing about an
+        If a base method takes any arguments, every call fits it, and proves nothing about an
         override.
         """
         if self.rebinding.inherited and {"var-positional", "var-keyword"} <= {
@@ -79,7 +79,7 @@ class _Pair:
         return [site for site in self.sites if self._fits(self.original, site)]
 
     def misfits(self) -> list[tuple[CallSite, str]]:
-        """Calls in torch that fit torch's own function and not the replacement, and the reasons."""
+        """Calls in torch that fit torch's own function but not the replacement, and the reasons."""
         form, own = self.rebinding.form or "method", parameters_of(self.function.args)
         judged = [(site, self._problem(form, own, site)) for site in self.fitting()]
         return [(site, problem) for site, problem in judged if problem and self.means(site)]
@@ -88,8 +88,8 @@ class _Pair:
         """True if the call means the replaced function. If other functions have the same name, the
         module of the call must import the function or its owner.
 
-        A call in a method never runs if the patch overrides the method too, without calling the
-        original. If a package only passes the function on, the index cannot tell `package.f()` from
+        A call in a method never runs if the patch overrides that method without a call of `super`.
+        If a package only passes the function on, the index cannot tell `package.f()` from
         `package.home.f()`: such a call proves nothing.
         """
         target, origin = self.rebinding.target, self.rebinding.origin or self.rebinding.target
@@ -128,9 +128,9 @@ class _Pair:
     def _is_method(self, site: CallSite) -> bool:
         """True if a call on some object means this method.
 
-        If the module of the call does not know its class, no method of that name in another class
-        may take the call. A class that has such a method calls its own; and a call in a derived
-        class does not mean a sibling class of the patch.
+        If the module of the call neither defines nor imports the class, the call must not fit a
+        method of that name in another class. A class that has such a method itself calls its own.
+        A call in a derived class does not mean the class of the patch, which is its sibling.
         """
         release, name = self.view.release, self.rebinding.name
         owners = {
@@ -209,9 +209,9 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                 yield from findings
         yield from _hooks(view)
     for by_release in overrides.values():
-        # A signature that fits none of a project's releases is not meant for these callers: it is
-        # an override, or a test sets it. With one release, or chosen ones, this holds only if no
-        # other release fits either.
+        # If a signature fits none of a project's releases, it is not meant for torch's callers: it
+        # is an override's, or a test sets it. If only one release or chosen releases are judged,
+        # this holds only if the signature fits no other release either.
         few = len(judged) == 1 or views[0].asked
         if all(findings for _, findings in by_release) and not (
             few and _fits_another(by_release[0][0], judged)
@@ -235,8 +235,8 @@ def _fits_another(pair: _Pair, judged: Collection[str]) -> bool:
 
 
 def _hooks(view: View) -> Iterator[Finding]:
-    """Report functions that the patch sets on objects of torch, if the class of the object calls
-    them with a keyword that they do not take.
+    """Report each function that the patch sets on an object of torch, if the object's class calls
+    it with a keyword that it does not take.
     """
     for hook in view.usage.hooks:
         ours = parameters_of(hook.function.args)
@@ -295,8 +295,8 @@ def _pair(view: View, rebinding: Rebinding, original: Function, function: Functi
 
 
 def _sites(view: View, rebinding: Rebinding, original: Function) -> list[CallSite]:
-    """Calls in torch that may reach the function: a method is called on an object; Python itself
-    calls special methods.
+    """Calls in torch that may reach the function. For a method, these are calls on an object; for
+    `__init__`, of its class. Python itself calls other special methods and properties.
     """
     if not rebinding.on_class:
         calls = [site for site in view.release.calls(rebinding.name) if site.receiver != ":"]
@@ -416,8 +416,8 @@ def _order(pair: _Pair) -> Iterator[Finding]:
 
 
 def _dropped(pair: _Pair) -> Iterator[Finding]:
-    """Report parameters that torch passes and the replacement takes, but does not pass on to the
-    original.
+    """Report parameters that torch passes and the replacement takes, if the replacement does not
+    pass them on to the original.
     """
     mentioned = {node.id for node in nodes_in(pair.function, ast.Name)}
     taken = {p.name for p in pair.ours} - mentioned

@@ -1,9 +1,9 @@
 """PG122, PG130: the body of the replaced function differs between releases where the patch applies.
 
-An override that copies an older body undoes the later edits: red. Any other difference is a note: a
-body of a newer release is a backport. Bodies of all indexed releases are compared. PG122 is quiet
-for a wrapper, which calls the original; PG130 is a note on a wrapper behind a version check without
-an upper bound, unless the manifest ends before the change.
+PG122 is red if the override copies an older body, because it undoes the later edits. Any other
+difference is a note; a copy of a newer body is a backport. Bodies of all indexed releases are
+compared. PG122 is quiet for a wrapper, which calls the original. PG130 is a note on a wrapper
+behind a version check without an upper bound, unless the manifest ends before the change.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _open_end(applied: Sequence[_Pair], views: Sequence[View]) -> Iterator[Findi
 
 
 def _changed(applied: Sequence[_Pair]) -> Iterator[Finding]:
-    """Note each upstream change of a body that the override does not seem to copy."""
+    """Yield notes on changes that upstream made to a body and that the override seems to lack."""
     steps = [new.view.version for old, new in pairwise(applied) if old.body != new.body]
     if not steps:
         return
@@ -177,14 +177,14 @@ def _base(bodies: Mapping[str, list[Release]], pair: _Pair) -> _Base | None:
         return base(fingerprint(node))
     override = pair.override()
     alike = {body: likeness(text, override) for body, text in texts.items() if text}
-    # The newest of equally similar bodies is taken: nothing speaks for an older body.
+    # Take the newest of equally similar bodies: there is no reason to prefer an older one.
     best = max(reversed(alike), key=lambda body: alike[body], default=None)
     return base(best) if best is not None and alike[best] >= COPY else None
 
 
 def _is_stub(function: FunctionNode) -> bool:
-    """True if the body only returns one value, or nothing: an equal body in torch is no proof of a
-    copy.
+    """True if the body is one line without parentheses, such as `return None`. An equal body in
+    torch does not prove that such a body is a copy.
     """
     body = function.body if isinstance(function, ast.Lambda) else body_of(ast.unparse(function))
     lines = [ast.unparse(body)] if isinstance(body, ast.expr) else body.splitlines()
@@ -224,7 +224,7 @@ _AROUND = 2
 
 @lru_cache(maxsize=512)
 def body_of(text: str) -> str:
-    """The body of a function in one spelling: no comments, docstring, decorators or signature."""
+    """The normalized body of a function, without comments, docstring, decorators and signature."""
     try:
         is_indented = text[:1].isspace()
         node = ast.parse(f"if 1:\n{text}" if is_indented else text).body[0]
@@ -242,7 +242,7 @@ def body_of(text: str) -> str:
 
 
 def likeness(text: str, override: str) -> float:
-    """The share of lines, from 0 to 1, that both texts have in the same order."""
+    """The share of lines, from 0 to 1, that the two texts have in common in the same order."""
     return difflib.SequenceMatcher(
         None, text.splitlines(), override.splitlines(), autojunk=False
     ).ratio()

@@ -1,7 +1,7 @@
 """PG119: no call in torch reaches the replaced name.
 
-Red if other releases call it; a note if none does, or if many methods of its class have no caller
-in Python.
+Red if torch calls the name in other releases; a note if it calls it in none, or if many methods of
+its class have no caller in Python.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DISPATCHED = (
 _OPERATIONS = "torch._inductor.ops_handler.OpsHandler"
 # Bases that call no method of derived classes.
 _NO_CALLERS = ("typing", "abc.", "enum.", "builtins.", "torch.", "triton.")
-# From this share of methods without a caller on, C or a table of names calls a class's methods.
+# If at least this share of a class's methods has no caller, C code or a table of names calls them.
 _UNCALLED = 0.3
 
 
@@ -65,8 +65,8 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
 
 
 def _called_from_outside(view: View, rebinding: Rebinding) -> bool:
-    """True if many methods of the class have no caller in Python either, or a base outside torch
-    may call it.
+    """True if many other methods of the class have no caller in Python either, or if a base outside
+    torch may call the method.
     """
     symbol = class_symbol(view.release, (rebinding.origin or rebinding.target).rpartition(".")[0])
     if symbol is None:

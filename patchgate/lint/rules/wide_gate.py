@@ -1,7 +1,7 @@
 """PG121: a version check is true on releases that lack a name which the guarded code needs.
 
-Quiet without a check, where PG111 reports the name, and for a name that no release has, which no
-check can find.
+Quiet if there is no version check, because PG111 then reports the name. Quiet also for a name that
+no release has, because no version check can help.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Compiles one workload with the compiler's own caches on, and records their hits and misses, and
-the resulting code.
+"""Compiles one workload with the compiler's own caches on, and records the hits and misses of the
+caches and the resulting code.
 
 The code is the text of every module that the compiler loaded, cached or generated. Kernels are not
 built: compiled C++ is found by its text, so its cache hides nothing.
@@ -29,18 +29,18 @@ from patchgate.probe.patch.coverage import tracing
 from patchgate.probe.protocol import Cached, CompileCached, Stage
 from patchgate.probe.simulate.device_context import device_context
 
-# The two local caches count hits, misses, and graphs that they refused.
+# The two local caches count hits, misses, and bypasses: graphs that they refused.
 _RESULTS = ("hit", "miss", "bypass")
 # Types of options that an answer can contain.
 _PLAIN = (bool, int, float, str, type(None))
-# The name of a kernel. Inductor makes it from the kernel's operators, and no cache key contains it.
+# The name of a kernel, which Inductor makes from the kernel's operators. No cache key contains it.
 _KERNEL = re.compile(r"\b(?:cpp|triton_[a-z]+)_fused_\w+")
 
 
 @contextmanager
 def local_caches(tag: str) -> Iterator[None]:
-    """Both caches are on until the context ends, below TORCHINDUCTOR_CACHE_DIR only; `tag` is
-    appended to the patch's own key tag.
+    """Until the context ends, both local caches are on, below TORCHINDUCTOR_CACHE_DIR, and remote
+    caches are off. `tag` is appended to the key tag that the patch may have set.
     """
     with (
         compiler_config.patch(cache_key_tag=compiler_config.cache_key_tag + tag),
@@ -56,8 +56,8 @@ def local_caches(tag: str) -> Iterator[None]:
 
 
 def observe_caches(request: CompileCached, stage: Stage) -> Cached:
-    """The counts of the compiler's caches, SHA-256 of each module of the workload, in order, and
-    the options in force.
+    """Return the counts of the compiler's caches, the SHA-256 of each module of the workload in
+    order, and the changed options.
     """
     before = inductor_config.shallow_copy_dict()
     apply_patch(request, stage)
@@ -74,7 +74,7 @@ def observe_caches(request: CompileCached, stage: Stage) -> Cached:
 
 @contextmanager
 def _options_in_force() -> Iterator[dict[str, Any]]:
-    """Yield Inductor's plain options when it last generated code."""
+    """Yield a dict that gets Inductor's options of plain types whenever Inductor lowers a graph."""
     options: dict[str, Any] = {}
     run = GraphLowering.run
 
@@ -88,8 +88,8 @@ def _options_in_force() -> Iterator[dict[str, Any]]:
 
 
 def compile_cached(request: CompileCached) -> tuple[dict[str, int], list[str]]:
-    """Compile and call the workload on the CPU; in training, the backward is compiled with the
-    forward.
+    """Compile and call the workload on the CPU, in training with the backward. Return the counts of
+    the caches and the digests of the code.
     """
     build, training = load_build(request), request.get("training", False)
     torch.set_num_threads(1)
@@ -101,10 +101,10 @@ def compile_cached(request: CompileCached) -> tuple[dict[str, int], list[str]]:
         functorch_config.patch(force_non_lazy_backward_lowering=training),
         local_caches(request["tag"]),
         device_context(request["profile"]),
-        # The results of a kernel are not needed.
+        # Kernels do nothing, because their results are not needed.
         mock.patch.object(AsyncCompile, "cpp_pybinding", lambda *_: lambda *_: None),
         mock.patch.object(AsyncCompile, "cpp", lambda *_: lambda *_: None),
-        # An operator may read indices from memory that a kernel would have written.
+        # Buffers are zero, because an operator may read indices that a kernel should have written.
         mock.patch.object(torch._C._dynamo.guards, "_empty_strided_cpu", _zeros_strided),
     ):
         device, dtype = request["profile"]["backend"], getattr(torch, request["dtype"])
@@ -122,7 +122,7 @@ def _zeros_strided(size: Sequence[int], stride: Sequence[int], dtype: torch.dtyp
 
 
 def loaded_code(after: int = 0) -> list[str]:
-    """The generated modules that this process has loaded, in order, without the first `after`."""
+    """Return the texts of the loaded generated modules, in order, without the first `after`."""
     texts = []
     for module in PyCodeCache.modules[after:]:
         with open(module.__file__, encoding="utf-8") as file:
@@ -131,9 +131,9 @@ def loaded_code(after: int = 0) -> list[str]:
 
 
 def with_numbered_kernels(text: str) -> str:
-    """Generated code whose kernels are named by their order.
+    """Return generated code with its kernels named by their order.
 
-    Equal graphs share an entry of the cache even if their kernels have other names.
+    Equal graphs share an entry of the cache even if the names of their kernels differ.
     """
     numbers: dict[str, str] = {}
     return _KERNEL.sub(lambda name: numbers.setdefault(name[0], f"kernel_{len(numbers)}"), text)

@@ -1,7 +1,7 @@
-"""Compiles one workload and records every stage, the same way on a real, a simulated and a CPU
-device.
+"""Compiles one workload and records every stage, in the same way for a real device, a simulated
+device and the CPU.
 
-The generated code is built and run on a real device only.
+The generated code is built and run only on a real device.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from patchgate.probe.simulate.building import as_on_a_device
 from patchgate.probe.simulate.device_context import device_context, fake_tensors
 from patchgate.probe.simulate.matmul_padding import padding_decisions
 
-# The function by which Dynamo times the guards of each frame for its log. It writes 32 MB first to
-# empty the CPU's caches.
+# The function with which Dynamo times the guards of each frame for its log. Before that, it writes
+# 32 MB to empty the CPU's caches.
 _TIMES_GUARDS = getattr(dynamo_guards, "profile_guard_manager", None)
 
-# (device, dtype, "full" or "small") -> a function or module, and the arguments that it is called
-# with.
+# (device, dtype, "full" or "small") -> a function or module, and the arguments with which it is
+# called.
 Build = Callable[[torch.device, torch.dtype, str], tuple[Function, tuple[Any, ...]]]
 
 
 def change_rows(change: Callable[[Tensor], Tensor], args: tuple[Any, ...]) -> Any:
-    """The inputs, with `change` applied to each that has as many rows as the first tensor."""
+    """Apply `change` to each input that has as many rows as the first tensor."""
     tensors = [leaf for leaf in pytree.tree_leaves(args) if torch.is_tensor(leaf) and leaf.dim()]
     fitting = {id(leaf) for leaf in tensors if leaf.shape[0] == tensors[0].shape[0]}
     return pytree.tree_map(lambda leaf: change(leaf) if id(leaf) in fitting else leaf, args)
@@ -88,7 +88,7 @@ def record_lowering(captured: Captured, *, run: bool) -> Iterator[None]:
             return
         with (
             mock.patch.object(GraphLowering, "compile_to_module", codegen_only),
-            # Nothing was built, so there is nothing to record a CUDA graph of.
+            # Nothing was built, so no CUDA graph can be recorded.
             mock.patch.multiple(
                 output_code,
                 cudagraph_post_compile=_do_nothing,
@@ -107,11 +107,11 @@ def _never_run(args: Any) -> Any:
 
 @contextmanager
 def no_caches() -> Iterator[None]:
-    """Switch off compiler caches, because a hit would hide the patch, and switch off the timing of
-    guards.
+    """Until the context ends, compiler caches are off, because a hit would hide the patch. The
+    timing of guards is off too.
     """
-    # force_disable_caches would drop compiled C++ too. Compiled C++ is found by its source, so it
-    # hides nothing.
+    # force_disable_caches is not set, because it would drop compiled C++ too, which hides nothing:
+    # it is found by its source.
     with (
         inductor_config.patch(
             fx_graph_cache=False,
@@ -127,25 +127,25 @@ def no_caches() -> Iterator[None]:
 
 
 def _untimed_guards() -> AbstractContextManager[Any]:
-    """Switch off torch's own timing of guards, but keep a replacement by the patch."""
+    """Switch off torch's own timing of guards, unless the patch has replaced the function."""
     if _TIMES_GUARDS is None or dynamo_guards.profile_guard_manager is not _TIMES_GUARDS:
         return nullcontext()
     return mock.patch.object(dynamo_guards, "profile_guard_manager", lambda *_: 0.0)
 
 
 def runs_nodes(module: torch.fx.GraphModule, *_: Any, **__: Any) -> Function:
-    """A function that runs the captured graph node by node.
+    """Return a function that runs the captured graph node by node.
 
-    The graph's own code would look each function up by its name, and call a replacement of the
-    patch outside of a trace.
+    The graph's own code would look up each function by its name, and so call the patch's
+    replacement outside of a trace.
     """
     run: Function = torch.fx.Interpreter(module).run
     return run
 
 
 def _in_tracing_mode(inputs: list[Any]) -> list[Any]:
-    """Convert fake inputs of another mode than Dynamo's, as torch does from 2.11 on; torch 2.10
-    refuses them.
+    """Convert fake inputs of another mode to Dynamo's fake mode. Torch does so itself from 2.11 on;
+    torch 2.10 refuses such inputs.
     """
     context = TracingContext.try_get()
     mode = context.fake_mode if context else None
@@ -168,9 +168,9 @@ def workload_compiler(
     training: bool = False,
     reads: Sequence[float] = (),
 ) -> Iterator[Callable[[Any], Any]]:
-    """Yield a function that compiles the workload with a backend and runs it once.
+    """Yield a function that compiles the workload with a given backend and runs it once.
 
-    `dynamic_dim` is the dimension of the first input that is marked dynamic; `reads` are the values
+    `dynamic_dim` is the dimension that is marked dynamic in the first input; `reads` are the values
     that `.item()` returns.
     """
     with (
@@ -190,10 +190,10 @@ def workload_compiler(
 def capture(
     build: Build, *, dtype: torch.dtype, profile: Profile, mode: str = "default", **options: Any
 ) -> Captured:
-    """Compile the result of `build` on the profile's device, and record it; `options` are those of
-    `workload_compiler`.
+    """Compile the result of `build` for the profile's device and record the compile. `options` are
+    passed to `workload_compiler`.
 
-    Raises whatever torch raises; the caller names the cause.
+    Exceptions of torch are passed on; the caller names their cause.
     """
     captured = Captured()
     real = profile["kind"] == "real"
@@ -207,12 +207,12 @@ def capture(
             inductor_config.patch(mode_options),
             padding_decisions(profile, captured.padding),
         ):
-            # `compile_fx` is looked up now, as torch.compile does: a patch may have replaced it.
+            # `compile_fx` is looked up late, as by torch.compile: a patch may have replaced it.
             compiled = inductor.compile_fx(module, _in_tracing_mode(inputs))
-        # Only now, because a graph that Dynamo gives up and restarts does not count.
+        # Recorded only now, because a graph that Dynamo gives up and restarts does not count.
         captured.fx.append(operations)
-        # Code for a device that is not here cannot run; the graph itself, on fake tensors, gives
-        # the shapes that the next graph needs.
+        # Code for an absent device cannot run. The graph itself is run on fake tensors instead and
+        # gives the shapes that the next graph needs.
         return compiled if real else runs_nodes(module)
 
     metrics.reset()

@@ -1,6 +1,6 @@
-"""Counts the Python calls of one compile by module: unlike seconds, they repeat exactly.
+"""Counts the Python calls of one compile by module. Unlike seconds, the counts repeat exactly.
 
-The garbage collector, caches and compile threads are off. Work in C++ is not seen.
+The garbage collector, caches and compile threads are off. Work in C++ is not counted.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from patchgate.probe.compile.observe import environment, load_build
 from patchgate.probe.patch.apply import apply_patch
 from patchgate.probe.protocol import Calls, CountCalls, Stage
 
-# CPU seconds elsewhere that do not count, because the clock itself moves in steps.
+# CPU seconds of other threads and processes that are ignored, because the clock moves in steps.
 _SECONDS_ELSEWHERE = 0.01
-# Compiles before the one that counts: the first fills tables that later ones use.
+# The number of compiles before the counted one. The first fills tables that later ones use.
 WARM_UPS = 1
 
 
 def count_calls(request: CountCalls, stage: Stage) -> Calls:
-    """Python calls during one compile by module, without those of the probe.
+    """Count the Python calls of one compile by module, without the calls of the probe.
 
-    The workload is compiled `WARM_UPS` times before.
+    Before that the workload is compiled `WARM_UPS` times.
     """
     apply_patch(request, stage)
     stage("compile")
@@ -42,7 +42,7 @@ def count_calls(request: CountCalls, stage: Stage) -> Calls:
 
     def compile_once() -> None:
         torch._dynamo.reset()
-        # Tracing the compiler and reading its code are work of the probe.
+        # Tracing the compiler and reading its graphs are the probe's work and are left out.
         with (
             mock.patch.object(capture, "trace_compile", lambda trace: nullcontext()),
             mock.patch.object(capture, "read_graph", lambda graph: None),
@@ -50,8 +50,8 @@ def count_calls(request: CountCalls, stage: Stage) -> Calls:
             capture.capture(
                 build, dtype=dtype, dynamic=request["dynamic"], profile=request["profile"]
             )
-        # Ask every pass of the options for its `uuid`, as the caches, which are off, do for each
-        # graph.
+        # Ask every pass in the options for its `uuid`. The caches, which are off here, do this for
+        # each graph.
         for value in config.shallow_copy_dict().values():
             if isinstance(value, CustomGraphPass):
                 value.uuid()
@@ -63,10 +63,10 @@ def count_calls(request: CountCalls, stage: Stage) -> Calls:
 
 
 def _count(work: Callable[[], None]) -> tuple[Counter[CodeType], str]:
-    """Calls by code, and the reason why some calls may be missing; the reason is empty if none are.
+    """Return calls by code object, and why some calls may be missing (empty if none are missing).
 
-    Python's own profiler keeps its table in C: code that runs at the same time cannot remove an
-    entry.
+    Python's own profiler is used because its table is in C, so that the profiled code cannot remove
+    an entry.
     """
     on = False
 
@@ -91,8 +91,8 @@ def _count(work: Callable[[], None]) -> tuple[Counter[CodeType], str]:
     calls: Counter[CodeType] = Counter()
     for entry in profile.getstats():
         if isinstance(entry.code, CodeType):
-            # Two methods made from the same text are equal as code, and are listed in the order of
-            # their addresses.
+            # Two methods made from the same text have equal code objects, and their entries come in
+            # the order of their addresses; so their calls are added.
             calls[entry.code] += entry.callcount
     missing = (
         f"other threads and processes computed for {elsewhere:.2f} s meanwhile, whose calls "
@@ -102,7 +102,7 @@ def _count(work: Callable[[], None]) -> tuple[Counter[CodeType], str]:
 
 
 def _seconds_elsewhere() -> float:
-    """CPU time of threads other than this one, and of child processes that have ended."""
+    """Return the CPU time of all other threads and of child processes that have ended."""
     times = os.times()
     return time.process_time() - time.thread_time() + times.children_user + times.children_system
 
@@ -111,7 +111,7 @@ def _by_module(calls: Counter[CodeType]) -> dict[str, int]:
     names = {getattr(module, "__file__", None): name for name, module in list(sys.modules.items())}
     counts: Counter[str] = Counter()
     for code, count in calls.items():
-        # Code made from a text (a compiled graph, a namedtuple) has no module of its own.
+        # Code that was made from text (a compiled graph, a namedtuple) has no module.
         name = names.get(code.co_filename, "generated")
         if not name.startswith(("patchgate.probe", "model_module")):
             counts[name] += count

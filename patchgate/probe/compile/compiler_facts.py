@@ -1,5 +1,5 @@
-"""The facts of one compile from the compiler's own objects. `generated_code` has the facts of the
-code.
+"""The facts of one compile that are read from the compiler's own objects. The facts of the code are
+in `generated_code`.
 
 Names are flat and dotted, by stage; docs/golden.md lists them. Each count of a stage wraps one
 function of torch, and does not change its behaviour.
@@ -35,10 +35,10 @@ from patchgate.probe.compile.generated_code import histogram, late_bytes
 from patchgate.probe.patch.load import held_by_patches, is_patch_module
 from patchgate.probe.protocol import Facts, Function
 
-# The values of a StorageBox that is stored.
+# The types of the `data` of a StorageBox that is realized.
 _BUFFERS = (ir.ComputedBuffer, ir.InputsKernel, ir.InputBuffer, ir.ReinterpretView)
 _Call = Callable[[], Any]
-# Dynamo's name of a guard on a default of a function; the group is the function's name.
+# Dynamo's name for a guard on a default argument of a function. The group is the function's name.
 _DEFAULT = re.compile(r".*\.(\w+)\.__(?:kw)?defaults__\[")
 
 
@@ -52,7 +52,7 @@ class Lowered:
     bytes_written: int
     bytes_total: int
     peak_memory: int
-    cudagraph_refusal: str  #: why the graph cannot be a CUDA graph; empty if it can
+    cudagraph_refusal: str  #: why there can be no CUDA graph; empty if there can
 
 
 @dataclass(kw_only=True)
@@ -61,9 +61,9 @@ class CompileTrace:
 
     breaks: list[str] = field(default_factory=list)  #: graph breaks, as "file:line reason"
     symbolic_guards: int = 0  #: guards on symbolic sizes
-    #: Prefix of facts -> counts by name: named guards by kind, calls in the graphs of a partition,
-    #: matches by pattern pass, stored values by the function that had them stored, refused fusions
-    #: by the scheduler's reason.
+    #: Prefix of facts -> name -> count. Counted are named guards by kind, calls in the graphs of a
+    #: partition, matches by pattern pass, realized values by the function that realized them, and
+    #: refused fusions by the scheduler's reason.
     counts: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
 
@@ -74,15 +74,15 @@ class Captured:
     #: Operations of each graph that Dynamo gave to the backend.
     fx: list[Counter[str]] = field(default_factory=list)
     lowered: list[Lowered] = field(default_factory=list)  #: Each graph that Inductor lowered.
-    code: list[str] = field(default_factory=list)  #: The wrapper module generated for each of them.
+    code: list[str] = field(default_factory=list)  #: The wrapper module of each lowered graph.
     trace: CompileTrace = field(default_factory=CompileTrace)
-    #: Matrix products that are timed -> "padded" or "kept".
+    #: Timed matrix product -> "padded" or "kept".
     padding: dict[str, str] = field(default_factory=dict)
 
 
 def graph_facts(captured: Captured, *, triton: bool) -> Facts:
-    """The facts of the compiler's own objects in one compile; `triton` adds the facts of CUDA
-    graphs.
+    """Return the facts of one compile from the compiler's own objects; `triton` adds the facts of
+    CUDA graphs.
     """
     trace, lowered = captured.trace, captured.lowered
     fx: Counter[str] = sum(captured.fx, Counter())
@@ -113,13 +113,13 @@ def graph_facts(captured: Captured, *, triton: bool) -> Facts:
 
 
 def _peaks(captured: Captured) -> Iterator[int]:
-    """The peak of each graph by the compiler's plan, plus the bytes that the code frees late."""
+    """Yield each graph's peak by the compiler's plan, plus the bytes that the code frees late."""
     for graph, code in zip(captured.lowered, captured.code, strict=True):
         yield graph.peak_memory + late_bytes(code)
 
 
 def count_operations(graph: torch.fx.Graph) -> Counter[str]:
-    """Calls in a graph by name."""
+    """Count the calls in a graph by name."""
     names: Counter[str] = Counter()
     for node in graph.nodes:
         if node.op in ("call_function", "call_method", "call_module"):
@@ -131,9 +131,9 @@ def count_operations(graph: torch.fx.Graph) -> Counter[str]:
 
 
 def read_graph(graph: GraphLowering) -> Lowered:
-    """The record of one graph after code generation."""
-    # GraphLowering.count_bytes sums the same bytes, but also estimates run times, for which it
-    # queries a device.
+    """Read the facts of one graph after code generation."""
+    # GraphLowering.count_bytes is not used: it sums the same bytes, but also estimates run times,
+    # for which it queries a device.
     nodes = graph.scheduler.nodes
 
     def total_bytes(**include: bool) -> int:
@@ -151,8 +151,8 @@ def read_graph(graph: GraphLowering) -> Lowered:
 
 
 def _peak_memory(graph: GraphLowering) -> int:
-    """Most bytes alive at once by Inductor's own plan: inputs that can be freed, intermediates,
-    outputs.
+    """Return the most bytes alive at once by Inductor's own plan. Inputs that can be freed,
+    intermediates and outputs count.
     """
     plan = graph.scheduler
     nodes, buffers = plan.nodes, plan.name_to_buf
@@ -165,7 +165,7 @@ def _peak_memory(graph: GraphLowering) -> int:
     changes = [0] * (len(nodes) + 1)
     for buffer in memory.compute_memory_timeline(nodes, inputs, outputs)[0]:
         changes[buffer.start_step] += buffer.size_alloc
-        if buffer.end_step >= 0:  # an output is alive at the end
+        if buffer.end_step >= 0:  # not an output, which is alive at the end
             changes[buffer.end_step + 1] -= buffer.size_free
     return max(itertools.accumulate(changes), default=0)
 
@@ -204,8 +204,8 @@ def trace_compile(trace: CompileTrace) -> Iterator[None]:
 
 
 def _counting(original: Function, count: Function, trace: CompileTrace) -> Function:
-    """Wrap a function of torch, so that `count` is called in its place: with the trace, a function
-    that makes the original call, and the arguments.
+    """Wrap a function of torch, so that `count` is called instead. `count` gets the trace, a
+    function that makes the original call, and the arguments.
     """
 
     @functools.wraps(original)
@@ -222,8 +222,8 @@ def _calls_in(graph: torch.fx.Graph) -> int:
 def _count_guards(
     trace: CompileTrace, call: _Call, self: Any, code: Any, output: Any, *_: Any, **__: Any
 ) -> None:
-    # Guards without a name are about the process, and the same for every frame. Guards on functions
-    # of the patch, and on names that they look up in its module, do not count.
+    # Guards without a name are about the process and are the same for every frame. Guards on the
+    # patch's functions, and on names that these look up in the patch's module, do not count.
     named = [guard for guard in output.guards if guard.name and not _is_of_patch(guard.name)]
     trace.counts["dynamo.guard"].update(guard.create_fn_name() for guard in named)
     trace.symbolic_guards += len(output.shape_env.guards)
@@ -231,11 +231,11 @@ def _count_guards(
 
 
 def _is_of_patch(guarded: str) -> bool:
-    """True if a guard is about the patch's module, or about a default of a function by which the
-    patch replaces an operator.
+    """True if a guard is about the patch's module, or about a default argument of a function with
+    which the patch replaces an operator.
 
-    Dynamo takes torch's own functions as operators, and sets no guards on their defaults. It traces
-    a function in place of an operator, and sets such guards.
+    Dynamo takes torch's own functions as operators and sets no guards on their defaults. It traces
+    into the patch's function instead, and sets such guards.
     """
     default = _DEFAULT.match(guarded)
     return is_patch_module(guarded) or any(
@@ -265,7 +265,7 @@ def _count_matches(trace: CompileTrace, call: _Call, self: Any, *_: Any) -> Any:
 
 
 def _pass_name(pattern_pass: Any) -> str:
-    """The pass's own name, or the name of the variable that holds it."""
+    """Return the pass's own name, or else the name of the variable that holds the pass."""
     if pattern_pass.pass_name:
         return str(pattern_pass.pass_name)
     for stage, module in (("joint_graph", joint_graph), ("post_grad", post_grad)):
@@ -282,7 +282,7 @@ def _count_realized(trace: CompileTrace, call: _Call, self: Any) -> Any:
     was_buffer = isinstance(self.data, _BUFFERS)
     result = call()
     if not was_buffer and isinstance(self.data, _BUFFERS):
-        # The function that called `counted`, which is in the place of `realize`.
+        # Frame 1 is `counted`, which replaces `realize`; frame 2 is the caller of `realize`.
         caller = sys._getframe(2).f_code.co_name.strip("_<>")
         trace.counts["lowering.realized_by"][caller] += 1
     return result

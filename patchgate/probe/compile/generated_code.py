@@ -1,5 +1,5 @@
-"""The facts of the code that Inductor generated: its kernels, their kinds and loads, and what it
-allocates and frees.
+"""The facts of the code that Inductor generated: its kernels, their kinds and loads, and the
+allocated and freed buffers.
 
 The text is parsed with `ast`, and never run.
 """
@@ -17,16 +17,16 @@ from dataclasses import dataclass, field
 
 from patchgate.probe.protocol import Facts
 
-# Decorator of triton_heuristics -> kind, if that is not `triton_` and its name.
+# Decorator of triton_heuristics -> kind, if the kind is not `triton_` plus the decorator's name.
 _TRITON_KINDS = {
     "split_scan": "triton_scan",
     "user_autotune": "triton_user",
     "fixed_config": "triton_user",
 }
-# A comment with the file of a kernel. The name of the file depends on its content, and the folder
-# depends on the process.
+# A comment with the file of a kernel. The file's name depends on its content, the folder depends on
+# the process.
 _PLACE = re.compile(r"^(# kernel path: ).*/([^/\n]+/[^/\n]+)$", re.MULTILINE)
-# A call such as `empty_strided_cpu((4, 6), (6, 1), torch.float32)`: shape, strides, bits.
+# A call such as `empty_strided_cpu((4, 6), (6, 1), torch.float32)`. Groups: shape, strides, bits.
 _ALLOCATION = re.compile(
     r"empty_strided\w*\(\(([\d, ]*)\), \(([\d, ]*)\), .*?torch\.[a-z]+(\d*)\w*\)"
 )
@@ -39,12 +39,12 @@ class Kernel:
 
     name: str
     kind: str  #: "triton_pointwise" and so on, "cpp", or what follows `async_compile.`
-    body: str  #: its source with the name taken out
+    body: str  #: its source without the kernel's name
     loads: int | None = None  #: `tl.load` calls; None if this is no Triton kernel
     stores: int | None = None  #: `tl.store` and `tl.atomic_add` calls
     hint: str = ""  #: the hint that Inductor gives Triton about a reduction's shape
     grid: str = ""  #: the type of the grid in which the kernel is launched
-    source: str = ""  #: a Triton kernel's own module
+    source: str = ""  #: the module text of a Triton kernel
     function: str = ""  #: the kernel's name in `source`
 
 
@@ -56,18 +56,18 @@ class Wrapper:
     calls: Counter[str] = field(default_factory=Counter)  #: calls by kind of kernel
     lines: int = 0  #: lines of its `call`, without blank lines and comments
     allocations: int = 0  #: buffers allocated in `call`
-    reused: int = 0  #: buffers that take the place of an earlier one
+    reused: int = 0  #: buffers that reuse the memory of an earlier one
 
     @property
     def distinct(self) -> tuple[Kernel, ...]:
-        """Kernels with different bodies, in order of definition."""
+        """The first kernel with each distinct body, in order of definition."""
         return tuple({kernel.body: kernel for kernel in reversed(self.kernels)}.values())[::-1]
 
 
 def code_facts(code: Sequence[str], *, triton: bool) -> Facts:
-    """The facts of the generated code alone, one wrapper module for each graph.
+    """Return the facts of generated code, which has one wrapper module for each graph.
 
-    The patch cannot influence how they are read.
+    The patch cannot influence how the facts are read.
     """
     wrappers = [read_wrapper(text) for text in code]
     calls: Counter[str] = sum((wrapper.calls for wrapper in wrappers), Counter())
@@ -91,7 +91,7 @@ def code_facts(code: Sequence[str], *, triton: bool) -> Facts:
 
 
 def histogram(prefix: str, counts: Counter[str]) -> Facts:
-    """A fact for each counted name."""
+    """Return a fact `prefix.name` for each counted name."""
     return {f"{prefix}.{name.removeprefix('aten.')}": count for name, count in counts.items()}
 
 
@@ -104,7 +104,7 @@ def read_wrapper(source: str) -> Wrapper:
     calling = [function for function in functions if function.name not in _NOT_THE_CALL]
     nodes = (node for function in calling for node in ast.walk(function))
     calls = (_call_kind(node, kinds) for node in nodes if isinstance(node, ast.Call))
-    # The lines of `call` without blank ones and comments, wherever it is defined.
+    # The lines of `call`, wherever it is defined, without blank lines and comments.
     call = next((function for function in functions if function.name == "call"), None)
     lines = source.splitlines()[call.lineno : call.end_lineno] if call else []
     body = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
@@ -124,13 +124,13 @@ class _Buffer:
     size: int  #: in bytes
     allocated: int
     used: int  #: the last use
-    freed: int  #: when its last name is deleted, or the end
+    freed: int  #: when its last name is deleted, or the end of the function
 
 
 def late_bytes(source: str) -> int:
-    """Bytes by which the peak of a wrapper's buffers exceeds the peak that it would have if each
-    buffer was freed after its last use. Buffers of symbolic sizes, and buffers that other operators
-    allocate, do not count.
+    """Return by how many bytes the peak of a wrapper's buffers would be lower if each buffer were
+    freed after its last use. Buffers of symbolic sizes, and buffers that other operators allocate,
+    do not count.
     """
     functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
     calling = (function for function in functions if function.name not in _NOT_THE_CALL)
@@ -174,19 +174,19 @@ def _buffers(function: ast.FunctionDef) -> list[_Buffer]:
 
 
 def _is_alias(value: ast.expr) -> bool:
-    """True for another name of a buffer, or a view of it."""
+    """True if the expression is another name of a buffer or a view of it."""
     called = value.func if isinstance(value, ast.Call) else None
     return isinstance(value, ast.Name) or ast.unparse(called or value) == "reinterpret_tensor"
 
 
 def _allocated_bytes(value: ast.expr) -> int:
-    """The bytes of a buffer whose sizes are numbers; 0 for any other value."""
+    """Return the bytes of an allocation whose sizes are numbers; 0 for any other expression."""
     allocation = _ALLOCATION.fullmatch(ast.unparse(value))
     if not allocation:
         return 0
     sizes, strides = ([*map(int, re.findall(r"\d+", text))] for text in allocation.group(1, 2))
     reach = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=False))
-    bits = int(allocation[3] or 8)  # torch.bool has no number
+    bits = int(allocation[3] or 8)  # the name torch.bool has no number of bits
     return reach * bits // 8 if all(sizes) else 0
 
 
@@ -216,8 +216,8 @@ def _triton_kernel(name: str, source: str) -> Kernel:
     ]
     heuristic = heuristics[-1] if heuristics else "other"
     calls = Counter(ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call))
-    # The name in the source is a placeholder of Inductor, or the kernel's own name, which differs
-    # between kernels with equal code.
+    # This name is a placeholder of Inductor's or the kernel's own name, which differs between
+    # kernels with equal code.
     body = re.sub(r"'kernel_name': '[^']*'", "'kernel_name': ''", source)
     return Kernel(
         name=name,
@@ -248,19 +248,19 @@ def _call_kind(node: ast.Call, kinds: dict[str, str]) -> str | None:
 
 
 def digest_of_code(text: str) -> str:
-    """SHA-256 of generated code without its comments.
+    """Return the SHA-256 of generated code without its comments.
 
-    Comments contain a running number of the process, and names that Dynamo gives to nodes by the
-    order of imports.
+    Comments contain a running number of the process, and names of nodes that depend on the order of
+    imports.
     """
-    # A file that is no Python is compared as it is.
+    # Text that is not Python is hashed as it is.
     with suppress(SyntaxError, ValueError, RecursionError):
         text = ast.dump(ast.parse(text))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def without_places(text: str) -> str:
-    """Generated code without the folders in which a process keeps its kernels, so that the code is
-    the same in every process.
+    """Return generated code without the names of the process's folders of kernels, so that the code
+    is the same in every process.
     """
     return _PLACE.sub(r"\1\2", text)

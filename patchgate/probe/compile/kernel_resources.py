@@ -1,7 +1,6 @@
 """The resources that Triton kernels need on a device, their occupancy, and their machine code.
 
-A kernel is compiled in its first configuration, by Triton and ptxas, for the architecture of a
-profile.
+Triton and ptxas compile a kernel in its first configuration, for the architecture of a profile.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from patchgate.probe.protocol import Facts, Profile
 _USAGE = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")
 _EXECUTABLE = 0x4  # SHF_EXECINSTR
 _LAUNCHERS = ("use_static_cuda_launcher", "use_static_triton_launcher")
-# The units in which a multiprocessor of capability 8.0 to 12.0 allocates registers and shared
-# memory, by NVIDIA's occupancy calculator.
+# The units in which a multiprocessor of capability 8.0 to 12.0 allocates registers, warps and bytes
+# of shared memory, and the reserved bytes, by NVIDIA's occupancy calculator.
 _REGISTER_UNIT, _WARP_UNIT, _SHARED_UNIT, _SHARED_RESERVED = 256, 4, 128, 1024
 
 
 class _Refused(Exception):
-    """A kernel uses a feature that the architecture lacks; a real device would refuse it too."""
+    """A kernel needs a feature that the architecture lacks; a real device would refuse it too."""
 
 
 def resource_facts(kernels: list[Kernel], profile: Profile) -> Facts:
-    """Facts that are lists over the distinct Triton kernels, in order of definition.
+    """Return facts that are lists over the distinct Triton kernels, in order of definition.
 
     Call it within `device_context`.
     """
@@ -45,7 +44,7 @@ def resource_facts(kernels: list[Kernel], profile: Profile) -> Facts:
         for name in ("registers", "spilled", "shared", "warps", "code")
     }
     facts["resources.block"] = "; ".join(need["block"] for need in needs)
-    if "properties" in profile:  # a real device does not say how many blocks fit
+    if "properties" in profile:  # a real device's profile does not say how many fit
         facts["resources.occupancy"] = [
             occupancy(need["registers"], need["warps"], need["shared"], profile) for need in needs
         ]
@@ -53,8 +52,8 @@ def resource_facts(kernels: list[Kernel], profile: Profile) -> Facts:
 
 
 def machine_code(kernels: list[Kernel]) -> dict[str, str]:
-    """SHA-256 of a Triton kernel's source -> SHA-256 of its machine code, or the reason why there
-    is no machine code.
+    """Return: SHA-256 of a Triton kernel's source -> SHA-256 of its machine code, or why there is
+    none.
 
     Call it within `device_context`.
     """
@@ -73,12 +72,12 @@ def _sha256(data: bytes) -> str:
 
 
 def occupancy(registers: int, warps: int, shared: int, profile: Profile) -> int:
-    """Theoretical occupancy: percent of the warps of a multiprocessor that fit.
+    """Return the theoretical occupancy: the percentage of a multiprocessor's warps that fit.
 
     Args:
-        registers: of one thread.
-        warps: of one block.
-        shared: bytes of one block.
+        registers: the registers of one thread.
+        warps: the warps of one block.
+        shared: the bytes of shared memory of one block.
         profile: the device.
     """
     properties = profile["properties"]
@@ -104,19 +103,19 @@ def _compile(kernel: Kernel) -> tuple[Any, Any]:
 
     Raises _Refused.
     """
-    # Imported here, because the rest is tested without torch.
+    # Imported here, because the rest of this module is tested without torch.
     import torch._inductor.config as inductor_config
     from torch._inductor.codecache import PyCodeCache
     from torch._inductor.runtime.compile_tasks import _set_triton_ptxas_path
     from triton.compiler.errors import CompilationError
 
-    _set_triton_ptxas_path()  # torch compiles with a ptxas of its own, newer than Triton's
-    # The static launcher drops the binary.
+    _set_triton_ptxas_path()  # torch has its own ptxas, newer than Triton's
+    # Static launchers are off, because they drop the binary.
     options = {name: False for name in _LAUNCHERS if name in inductor_config.get_config_copy()}
     try:
         with inductor_config.patch(options):
-            # The source is loaded as another module, because on a real device torch has compiled
-            # the first module and dropped its configurations.
+            # The source is loaded as a new module, because on a real device torch has already
+            # compiled the original module and dropped its configurations.
             tuner = getattr(PyCodeCache.load(kernel.source, extra="resources"), kernel.function)
             return tuner.configs[0], tuner._precompile_config(tuner.configs[0]).kernel
     except CompilationError as error:
@@ -124,8 +123,8 @@ def _compile(kernel: Kernel) -> tuple[Any, Any]:
 
 
 def _resources(config: Any, compiled: Any) -> dict[str, Any]:
-    """Registers and spilled bytes of a thread, shared bytes and warps of a block, bytes of code,
-    and the configuration, as "XBLOCK=1024".
+    """Return registers and spilled bytes of a thread, shared bytes and warps of a block, bytes of
+    code, and the configuration, such as "XBLOCK=1024".
     """
     binary = compiled.asm["cubin"]
     registers, stack, local = _usage(binary)
@@ -140,9 +139,9 @@ def _resources(config: Any, compiled: Any) -> dict[str, Any]:
 
 
 def _executable(binary: bytes) -> bytes:
-    """The machine code of an ELF file: its executable sections.
+    """Return the machine code of an ELF file: its executable sections.
 
-    The rest holds paths of this machine.
+    Other sections contain paths of this machine.
     """
     (start,) = struct.unpack_from("<Q", binary, 0x28)
     size, count = struct.unpack_from("<HH", binary, 0x3A)
@@ -154,8 +153,8 @@ def _executable(binary: bytes) -> bytes:
 
 
 def _usage(binary: bytes) -> tuple[int, int, int]:
-    """Registers, bytes of stack and bytes of local memory of a thread, as `cuobjdump` prints
-    them.
+    """Return the registers, bytes of stack and bytes of local memory of a thread, as printed by
+    `cuobjdump`.
     """
     from triton import knobs
 

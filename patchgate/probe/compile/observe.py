@@ -1,6 +1,6 @@
 """Answers about one compile: its facts, its machine code, the stage at which it fails.
 
-For other answers, it also loads the workload of a request, and names the environment on which
+For other modules, it also loads the workload of a request, and describes the environment on which
 figures depend.
 """
 
@@ -47,7 +47,7 @@ from patchgate.probe.protocol import (
 from patchgate.probe.simulate.device_context import device_context, device_name, generates_triton
 from patchgate.probe.simulate.needs_device import missing_answer
 
-# Options of Inductor that decide what is fused and stored; they are shown with every figure.
+# Options of Inductor that affect fusion and stored values; they are shown with every figure.
 _SHOWN_OPTIONS = (
     "realize_reads_threshold",
     "realize_opcount_threshold",
@@ -60,7 +60,7 @@ _SHOWN_OPTIONS = (
 
 
 def environment() -> dict[str, str]:
-    """Versions and options that the figures of this process depend on."""
+    """Return the versions and options on which the figures of this process depend."""
     try:
         import triton
 
@@ -80,13 +80,13 @@ def environment() -> dict[str, str]:
 
 
 def load_build(request: Request) -> Build:
-    """The `build` function of a request's workload."""
+    """Return the `build` function of a request's workload."""
     build: Build = _load_workload(request).build
     return build
 
 
 def _load_workload(request: Request) -> Any:
-    """The module of a request's workload, whose `build` leaves the scope of a patch."""
+    """Load the module of a request's workload. Its `build` runs outside the scope of a patch."""
     if request["workload"] == "sentinel":
         return sentinel
     if "model" in request:
@@ -102,14 +102,14 @@ def _captured(request: Request) -> Captured:
 
 
 def capture_options(request: Request) -> dict[str, Any]:
-    """The arguments of `capture` that a request names."""
+    """Return the arguments of `capture` that a request contains."""
     names = ("profile", "dynamic", "dynamic_dim", "training", "mode", "reads")
     named = {name: request[name] for name in names if name in request}
     return {"dtype": getattr(torch, request["dtype"]), **named}
 
 
 def observe(request: Observe, stage: Stage) -> Observed:
-    """Facts of one workload on one device, with or without the patch.
+    """Return the facts of one workload on one device, with or without the patch.
 
     Raises RuntimeError if no graph reached Inductor.
     """
@@ -123,10 +123,10 @@ def observe(request: Observe, stage: Stage) -> Observed:
     try:
         with tracing(patch_to_cover(request), request.get("held")) as coverage:
             captured = capture(workload.build, **capture_options(request))
-            # The facts are read before the workload compiles anything itself, which Inductor's
-            # counters would count.
+            # The facts are read before `workload.facts` runs, because Inductor's counters would
+            # count its compiles too.
             facts = graph_facts(captured, triton=triton) if captured.lowered else {}
-            if hasattr(workload, "facts"):  # a workload may state facts that no compile shows
+            if hasattr(workload, "facts"):  # a workload may add facts that no compile shows
                 facts |= workload.facts(profile["backend"], getattr(torch, request["dtype"]))
     except Exception as error:
         missing = missing_answer(error) if profile["kind"] == "simulated" else None
@@ -136,7 +136,7 @@ def observe(request: Observe, stage: Stage) -> Observed:
         return cast(Observed, {"facts": unmeasured, "environment": environment(), **coverage})
     if not captured.lowered:
         raise RuntimeError(_nothing_compiled())
-    # Options that stay changed would apply to the next graph of the process.
+    # Options that are still changed would apply to the next graph of the process.
     after = _options(request)
     facts |= {
         f"left.{name}": f"{old} -> {after[name]}"
@@ -165,27 +165,27 @@ def _nothing_compiled() -> str:
 
 
 def _options(request: Observe) -> dict[str, str]:
-    """The options of torch as texts, because a value may change in place. Empty without a patch,
-    which could change them during a compile.
+    """Return the options of torch as texts, because a value may be changed in place. Empty
+    without a patch, because only a patch could change options during a compile.
     """
     values = config_values() if request.get("patch") else {}
     return {name: value_text(value) for name, value in values.items()}
 
 
 def observe_sentinel(request: Patched, stage: Stage) -> Sentinel:
-    """The facts of the sentinel, a graph with known facts, and the expected values."""
+    """Return the facts of the sentinel, a graph with known facts, and their expected values."""
     workload = {"workload": "sentinel", "workload_path": "", "dtype": "float32", "dynamic": False}
     observed = observe(cast(Observe, {**request, **workload}), stage)
     return {**observed, "expected": sentinel.expected_facts(request["profile"]), "confinement": {}}
 
 
 def patch_to_cover(request: Request) -> str | None:
-    """The patch, if the request asks which of its lines run."""
+    """Return the patch if the request asks which of the patch's lines run, else None."""
     return request.get("patch") if request.get("cover") else None
 
 
 def read_code(request: ReadCode, stage: Stage) -> OptionFacts:
-    """The facts of code that another process has generated; the code is not run."""
+    """Return the facts of code that another process has generated. The code is not run."""
     stage("read")
     triton = generates_triton({"backend": request["backend"]})
     return {"facts": code_facts(request["code"], triton=triton), "environment": environment()}
@@ -196,13 +196,13 @@ def compile_before(request: Observe, stage: Stage) -> None:
     if request.get("late"):
         stage("compile before")
         _captured(request)
-        # Dynamo compiles again; the rest of the compiler keeps its memory of earlier compiles.
+        # Only Dynamo forgets its compiled code; the rest of the compiler keeps its caches.
         torch._dynamo.reset_code_caches()
 
 
 def build_kernels(request: Compile, stage: Stage) -> Kernels:
-    """The machine code of the workload's Triton kernels, by their source. The code may come from
-    Triton's own cache.
+    """Return digests of the machine code of the workload's Triton kernels, by digests of their
+    source. The code may come from Triton's own cache.
     """
     apply_patch(request, stage)
     stage("compile")
@@ -216,8 +216,8 @@ def _kernels(captured: Captured) -> list[Kernel]:
     return [kernel for text in captured.code for kernel in read_wrapper(text).distinct]
 
 
-# Backends of torch.compile; each adds one stage: Dynamo, AOTAutograd, decompositions, lowering and
-# code.
+# Backends of torch.compile. Each adds one stage to the one before: Dynamo, AOTAutograd,
+# decompositions, lowering with code generation.
 STAGES = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
 
 
@@ -225,8 +225,8 @@ def find_failing_stage(request: FindStage, stage: Stage) -> FailingStage:
     """Find the first backend with which an `observe` of the same request fails, and leave a trace
     for tlparse.
 
-    The answer is "build" if the workload could not be made. The last backend is not tried: it is
-    the answer if the others succeed.
+    The answer is "build" if the workload could not be built. The last backend is not tried: it is
+    the answer if all other backends succeed.
     """
     # From here on torch writes the structured trace that tlparse reads.
     with mock.patch.dict(os.environ, {torch_logging.TRACE_ENV_VAR: request["trace"]}):

@@ -1,5 +1,5 @@
-"""The options of torch.compile, the options that each mode sets, and the hooks and options that
-reach the compiler.
+"""Observes the options of torch.compile, the options that each mode sets, and the hooks and options
+that reach the compiler.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from patchgate.probe.compile.observe import environment
 from patchgate.probe.patch.apply import apply_patch
 from patchgate.probe.protocol import Facts, Function, Hooks, Observe, OptionFacts, Patched, Stage
 
-# Hooks that return their scheduler nodes; the others change their graph in place.
+# Hooks that return scheduler nodes; all other hooks change a graph in place.
 _RETURN_NODES = ("_pre_fusion_custom_pass", "_post_fusion_custom_pass")
 _HOOKS = (
     "pre_grad_custom_pass",
@@ -32,13 +32,13 @@ _HOOKS = (
     "post_grad_custom_post_pass",
     *_RETURN_NODES,
 )
-# Options that differ from their defaults and that no mode sets.
+# Values that differ from the options' defaults, for options that no mode sets.
 _OPTIONS = {"split_reductions": False, "inplace_buffers": False}
 _Compiles = Callable[[Callable[[Tensor], Tensor]], Function]
 
 
 def observe_options(request: Observe, stage: Stage) -> OptionFacts:
-    """`list_options()` and `list_mode_options()`, called by name so that a patch of them shows."""
+    """Return facts of `list_options()` and `list_mode_options()`, which a patch may replace."""
     apply_patch(request, stage)
     stage("options")
     facts: Facts = {f"options.listed.{name}": 1 for name in torch._inductor.list_options()}
@@ -54,13 +54,13 @@ def call_hooks(request: Patched, stage: Stage) -> Hooks:
     """
     calls: Counter[str] = Counter()
     hooks = {name: _counting(calls, name) for name in _HOOKS if hasattr(config, name)}
-    for name, hook in hooks.items():  # as a user would, before the patch
+    for name, hook in hooks.items():  # set before the patch, as by a user
         setattr(config, name, hook)
     apply_patch(request, stage)
     stage("compile")
     capture(sentinel.build, dtype=torch.float32, dynamic=False, profile=request["profile"])
     now = {name: getattr(config, name) for name in hooks}
-    # An option that was switched off holds no other pass.
+    # An option that the patch has switched off holds no other pass.
     replaced = [name for name in hooks if callable(now[name]) and now[name] is not hooks[name]]
     called = dict(calls)
     return {"called": called, "replaced": replaced, "asked": _options_in_force()}
@@ -75,14 +75,14 @@ def _counting(calls: Counter[str], name: str) -> Function:
 
 
 class _Reached(Exception):
-    """Raised when Inductor has the graph, after its options were read."""
+    """Ends a compile when Inductor has got the graph and its options were read."""
 
 
 def _options_in_force() -> dict[str, dict[str, str]]:
-    """Way to call torch.compile -> each given option -> its value when Inductor gets the graph.
+    """Return: way to call torch.compile -> given option -> its value when Inductor gets the graph.
 
-    The name "" has the result of a call without options, or of one that does not reach Inductor:
-    `compiled`, `not compiled`, `raises RuntimeError`.
+    For a call without options, or one that does not reach Inductor, the option is "" and the value
+    the result: `compiled`, `not compiled`, `raises RuntimeError`.
     """
     whole = partial(torch.compile, fullgraph=True)
     modes = torch._inductor.list_mode_options().items()
@@ -104,7 +104,7 @@ def _options_in_force() -> dict[str, dict[str, str]]:
     }
     asked = {name: _in_force(*way) for name, way in with_options.items()}
     asked |= {name: _in_force({}, way) for name, way in plain.items()}
-    # Options of an earlier call end with it.
+    # The options of an earlier call must end with that call.
     asked["without options, after the others"] = _in_force(_OPTIONS, whole)
     refused = _in_force({}, lambda function: whole(_breaking(function)))[""]
     is_refused = refused.startswith("raises")

@@ -1,7 +1,7 @@
 """Compiles a workload as a user's script does, in an interpreter without any module of the probe.
 
 No module, argument, variable or path of the interpreter names the gate, and its seed differs. The
-process that starts it has imported neither the patch nor torch, and only reads the script's files.
+process that starts it has not imported the patch or torch, and only reads files from the script.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from patchgate.probe.compile.generated_code import digest_of_code
 from patchgate.probe.patch.module_name import place_in_package
 from patchgate.probe.protocol import NEEDS_DEVICE, NO_DEVICE, RanPlainly, Run, Stage, variables_of
 
-# Variables that are passed to the script; others name folders of patchgate, or are rarely set by
-# users.
+# Variables that are passed to the script. Other variables name folders of patchgate or are rarely
+# set by users.
 _PASSED_ON = (
     "PATH HOME LANG LC_ALL OPENBLAS_NUM_THREADS TMPDIR LD_LIBRARY_PATH TORCHINDUCTOR_CACHE_DIR"
 )
-# Beginnings of the names of a user's files; the rest is random.
+# Beginnings of file names, as of a user's files; the rest of a name is random.
 _NAMES = "app bench demo eval infer main model net serve test tool train"
-# The most bytes of a file that the script writes, the most bytes of its output that are read as its
-# last words, and the most characters of these that are shown.
+# The maximum size in bytes of a file that the script writes, the bytes at the end of its output in
+# which its error is looked for, and the maximum number of characters of the error that are shown.
 _LARGEST, _LAST_WORDS, _SHOWN = 256 << 20, 8192, 400
-# The script's exit status on success. No other success, exception or signal has such a status.
+# The script exits with one of these on success; no other success, exception or signal does.
 _STATUS = range(3, 100)
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*: ")
 
 
 def run_plainly(request: Run, stage: Stage) -> RanPlainly:
-    """The outputs of the script. Raises RuntimeError with the script's last words."""
+    """Run the script and store its outputs. Raises RuntimeError with the script's error."""
     stage("plain run")
     cache = Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])
     # One core, so that torch takes one thread and Inductor starts no workers.
@@ -59,9 +59,9 @@ def run_plainly(request: Run, stage: Stage) -> RanPlainly:
         (home / f"{model}.py").write_bytes(Path(request["workload_path"]).read_bytes())
         variables = {name: os.environ[name] for name in _PASSED_ON.split() if name in os.environ}
         variables["PYTHONDONTWRITEBYTECODE"] = "1"
-        if _can_be_opened("/dev/nvidiactl"):  # not in a sandbox: few users set the variable
+        if _can_be_opened("/dev/nvidiactl"):  # set only outside of a sandbox, as few users set it
             variables["CUDA_VISIBLE_DEVICES"] = ""
-        # A shell starts it, as a user's shell would.
+        # A shell starts the script, as for a user.
         ended = subprocess.run(
             ["/bin/sh", "-c", f"{shlex.quote(sys.executable)} {script}.py; exit $?"],
             cwd=home,
@@ -84,18 +84,18 @@ def run_plainly(request: Run, stage: Stage) -> RanPlainly:
 
 
 def share_headers(folder: str) -> None:
-    """Make the place in which the script's torch looks for precompiled headers a link to the folder
-    that has them, as in a user's cache.
+    """Link the place in which the script's torch looks for precompiled headers to `folder`, so that
+    it finds them as in a user's cache.
     """
     user = re.sub(r'[\\/:*?"<>|]', "_", getpass.getuser())
     place = Path(tempfile.gettempdir(), f"torchinductor_{user}", "precompiled_headers")
-    for each in (place.parent, Path(folder)):  # a link without a target would block torch
+    for each in (place.parent, Path(folder)):  # torch cannot use a link without a target
         each.mkdir(parents=True, exist_ok=True)
     place.symlink_to(folder)
 
 
 def _names() -> list[str]:
-    """Names of the script, its model, its outputs and its report."""
+    """Return random names for the script, its model, its outputs and its report."""
     starts = random.SystemRandom().sample(_NAMES.split(), 4)
     ends = ("", "", ".pt", ".json")
     return [f"{at}_{secrets.token_hex(2)}{end}" for at, end in zip(starts, ends, strict=True)]
@@ -119,7 +119,7 @@ def _settings(request: Run) -> dict[str, Any]:
 
 
 def _read(path: Path) -> bytes:
-    """Read a file of the script. Raises OSError for a link, and for a file that is too large."""
+    """Read a file that the script wrote. Raises OSError for a link or a file that is too large."""
     if path.is_symlink() or not path.is_file() or path.stat().st_size > _LARGEST:
         raise OSError(f"not a file of a plain run: {path.name}")
     return path.read_bytes()
@@ -134,8 +134,8 @@ def _can_be_opened(path: str) -> bool:
 
 
 def _end_of(ended: subprocess.CompletedProcess[bytes]) -> str:
-    """The last exception that the script printed, without torch's advice; else its last line, or
-    its exit status.
+    """Return the last exception that the script printed, without torch's advice. If there is none,
+    return the last line, or else the exit status.
     """
     if ended.returncode == 0:
         return "it ended as a success, with another status than its own"

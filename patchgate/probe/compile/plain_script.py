@@ -1,8 +1,8 @@
-"""Compiles a model with a patch as a user's script does; a copy of this file runs under another
-name and imports nothing of ours.
+"""Compiles a model with a patch as a user's script does. A copy of this file runs under another
+name and imports nothing of patchgate.
 
-The module itself, and no function of it, calls the patch and the compiler; all settings of the
-process and of the compiler are a user's.
+The patch and the compiler are called at module level, not in a function. All settings of the
+process and of the compiler are as for a user.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import torch
 import torch.utils._pytree as pytree
 from torch.utils._config_module import ConfigModule
 
-# The values of these settings are pasted into the copy.
+# The values of the settings are pasted into the copy here.
 SETTINGS: dict[str, Any] = {}
 
 
 def state() -> dict[str, str]:
-    """The settings of this process, and the options of torch that are not at their defaults."""
+    """Return the settings of this process and torch's options that are not at their defaults."""
     found = {f"environment {name}": value for name, value in os.environ.items()}
     found |= {"process cwd": os.getcwd(), "threads": str(threading.active_count())}
     for name, module in list(sys.modules.items()):
@@ -63,7 +63,7 @@ if __name__ == "__main__":
             if package:
                 importlib.import_module(package)
             if package and dotted not in sys.modules:
-                before = state()  # what the packages change is not the patch's
+                before = state()  # changes by the packages are not the patch's
             patch = importlib.import_module(dotted)
         else:
             spec: Any = importlib.util.spec_from_file_location(name, SETTINGS["patch"])
@@ -83,8 +83,8 @@ if __name__ == "__main__":
 
     from torch._inductor import cpu_vec_isa
 
-    # The compiler notes once that all ISAs but one cannot be built, and keeps the note: then it
-    # asks no C++ compiler, and everything is as on a machine with this ISA.
+    # Here the compiler finds that only one ISA can be built, and it caches this result. So it asks
+    # no C++ compiler, and everything is as on a machine with this ISA.
     check = cpu_vec_isa.VecISA.check_build
     cpu_vec_isa.VecISA.check_build = lambda isa, code: str(isa) == SETTINGS["isa"]
     cpu_vec_isa.valid_vec_isa_list()
@@ -95,7 +95,7 @@ if __name__ == "__main__":
         module, inputs = model.build(
             torch.device("cpu"), getattr(torch, SETTINGS["dtype"]), "small"
         )
-        if scope is not None:  # a model is built outside, as in the gate
+        if scope is not None:  # the model was built outside the scope, as in the gate
             scope = function(*args, **keywords)
             scope.__enter__()
             torch.set_default_dtype(torch.float32)
@@ -110,9 +110,9 @@ if __name__ == "__main__":
     )
     with open(SETTINGS["report"], "w", encoding="utf-8") as file:
         json.dump({"changed": changed}, file)
-    # a last search for garbage among all modules takes longer than the rest of the interpreter's
-    # end
+    # No last garbage collection among all modules: it would take longer than the rest of the
+    # interpreter's shutdown.
     gc.freeze()
-    # The status differs in each run, so that a patch that ends the process with another status is
-    # noticed.
+    # The status differs in each run, so it is noticed if a patch ends the process with another
+    # status.
     sys.exit(SETTINGS["status"])

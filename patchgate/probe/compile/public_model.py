@@ -1,7 +1,7 @@
-"""Builds a public model from its published configuration, without weights, and the inputs of a
-call.
+"""Builds a public model from its published configuration, without its weights, and the inputs of
+one call.
 
-A region is one layer of a model: the network is run once to get the layer's real inputs.
+A region is one layer of a model. The network is run once to get the real inputs of this layer.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from torch.utils import _pytree as pytree
 from patchgate.probe.compile.capture import Build, default_dtype
 from patchgate.probe.protocol import Function
 
-#: The content of a file of `fixtures/models`, without the keys for the host. `region` names the
-#: layer that is compiled alone; it is empty for the whole network.
+#: The content of a file of `fixtures/models`, without the keys that only the host reads. `region`
+#: names the layer that is compiled alone; it is empty if the whole network is compiled.
 Model = dict[str, Any]
 
 
 class _Reached(Exception):
-    """Ends the run of a network just before the layer is called."""
+    """Ends the run of a network just before the layer of the region is called."""
 
 
 class _Network(torch.nn.Module):
-    """A whole network, called with its tensors by name; only its first output is kept."""
+    """A whole network. It is called with tensors by name and returns only its first output."""
 
     def __init__(self, network: torch.nn.Module, arguments: dict[str, Any]) -> None:
         super().__init__()
@@ -51,12 +51,12 @@ class _Layer(torch.nn.Module):
 
 
 def model_builder(model: Model) -> Build:
-    """The `build` function of a workload that is a public model."""
+    """Return the `build` function of a workload that is a public model."""
 
     def build(
         device: torch.device, dtype: torch.dtype, size: str
     ) -> tuple[Function, tuple[Any, ...]]:
-        # The weights get the dtype as libraries load them; other buffers keep their own dtype.
+        # Weights get the dtype, as if a library loaded them; other buffers keep their own dtype.
         with default_dtype(dtype), device:
             network, arguments = _network(model)
             inputs = {
@@ -68,7 +68,7 @@ def model_builder(model: Model) -> Build:
         network.train(model["entry"] == "training")
         whole = _Network(network, arguments)
         if model["entry"] == "decode":
-            whole.forward(inputs)  # fills the cache, as earlier tokens would
+            whole.forward(inputs)  # fill the cache, as earlier tokens would
         if not model["region"]:
             return whole, (inputs,)
         layer = network.get_submodule(model["region"])
@@ -78,7 +78,7 @@ def model_builder(model: Model) -> Build:
 
 
 def _network(model: Model) -> tuple[torch.nn.Module, dict[str, Any]]:
-    """The network, and its arguments other than tensors."""
+    """Return the network and those of its arguments that are not tensors."""
     keys = {**model["config"], **model["built"], **dict.fromkeys(model["null"])}
     arguments = dict(model["arguments"])
     make = _member(model["library"], model["class_"])
@@ -93,7 +93,7 @@ def _network(model: Model) -> tuple[torch.nn.Module, dict[str, Any]]:
 
 
 def _member(library: str, name: str) -> Any:
-    """A class of the library; a dotted name names a module of the library and a class in it."""
+    """Return a class of the library; a dotted name consists of a module and a class in it."""
     module, _, member = f"{library}.{name}".rpartition(".")
     return getattr(importlib.import_module(module), member)
 
@@ -101,7 +101,7 @@ def _member(library: str, name: str) -> Any:
 def _arguments_of(
     layer: torch.nn.Module, run: Callable[[], Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of the layer when the network runs. Raises ValueError if it is not called."""
+    """Return the arguments that the layer gets in a run; ValueError if it is not called."""
     called: list[Any] = []
 
     def keep(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -1,5 +1,5 @@
-"""Counts how often Dynamo compiles one workload: again, for other instances, sizes and states, and
-for a script of sizes, with the reasons, guards and fallbacks to eager mode.
+"""Counts how often Dynamo compiles one workload when it is called again, for other instances, sizes
+and states, and for a script of sizes. Reasons, guards and fallbacks to eager mode are recorded too.
 
 Workloads are small and on the CPU. Code is generated only for Inductor's guards, and never built.
 """
@@ -51,7 +51,7 @@ from patchgate.probe.protocol import (
 from patchgate.probe.simulate.device_context import device_context
 
 _Instance = tuple[Function, tuple[Any, ...]]
-# Further instances, each compiled by itself as the layers of a model are.
+# The number of further instances. Each is compiled separately, like the layers of a model.
 INSTANCES = 3
 
 
@@ -59,7 +59,7 @@ def count_recompiles(request: Compile, stage: Stage) -> Recompiles:
     """Count the graphs that are compiled in several calls of several instances of a workload, and
     the graphs among them with symbolic sizes.
 
-    Under "uncompiled" the workload is called without torch.compile, to count the graphs that a
+    Under "uncompiled" the workload is called without torch.compile. This counts the graphs that a
     patch compiles itself.
     """
     apply_patch(request, stage)
@@ -74,7 +74,7 @@ def count_recompiles(request: Compile, stage: Stage) -> Recompiles:
 
     ways: dict[str, Function] = {
         "uncompiled": lambda f: f,
-        # As users call it: a patch of torch.compile may make a backend for each call.
+        # Called as by users, because a patch of torch.compile may make a backend for each call.
         "compiled": lambda f: torch.compile(f, dynamic=request["dynamic"]),
     }
     counts = {}
@@ -91,7 +91,7 @@ def count_recompiles(request: Compile, stage: Stage) -> Recompiles:
 
 
 def _instances(request: Request) -> Callable[[], _Instance]:
-    """A function that makes small instances of the workload on the CPU, each with its inputs."""
+    """Return a function that makes a small instance of the workload on the CPU, with inputs."""
     build, dtype = load_build(request), getattr(torch, request["dtype"])
     torch.set_num_threads(1)
 
@@ -122,10 +122,10 @@ def _counts_by_step(
     count("second call", (first, args))
     others = [instance() for _ in range(INSTANCES)]
     count("other instances", *others)
-    # Another instance than the first, to show if instances share compiled code.
+    # An instance that is not the first, to show if instances share compiled code.
     count("another size", (others[-1][0], change_rows(lambda rows: torch.cat([rows, rows]), args)))
-    # The same lines may give another dtype, and only the guard on the state of the process notices
-    # it. Under autocast, guards on tensors would fail too.
+    # With another default dtype the same code may give other dtypes. Only the guard on the state of
+    # the process fails then; under autocast, guards on tensors would fail too.
     with default_dtype(torch.float64):
         count("another state", (first, args))
     return counts
@@ -140,13 +140,13 @@ def _is_symbolic(module: torch.fx.GraphModule) -> bool:
     return any(isinstance(size, torch.SymInt) for size in sizes)
 
 
-# Sizes of the first dimension, call by call: the same size twice, three other sizes, and 1, which
+# The size of the first dimension in each call: one size twice, three other sizes, and 1, for which
 # torch specializes.
 SCRIPT = (8, 8, 12, 16, 3, 1)
-# Torch's own limit is 8. Static shapes reach this lower limit, which shows that reaching it is
-# counted; the other modes stay below it.
+# The recompile limit; torch's default is 8. Static shapes reach this lower limit, which shows that
+# reaching a limit is counted; the other modes stay below it.
 LIMIT = 4
-# Name -> `dynamic` of torch.compile.
+# Name of a mode -> the argument `dynamic` of torch.compile.
 MODES: dict[str, bool | None] = {"static": False, "automatic": None, "dynamic": True}
 _SOURCE_LINE = re.compile(r"([\w.-]+\.py:\d+)")
 _ADDRESS = re.compile(r"0x[0-9a-f]+|\b\d{9,}\b")
@@ -154,17 +154,17 @@ _ADDRESS = re.compile(r"0x[0-9a-f]+|\b\d{9,}\b")
 
 @dataclass(kw_only=True)
 class ScriptRun:
-    """The work of Dynamo in one run of the script."""
+    """Dynamo's work in one run of the script."""
 
     trace: CompileTrace = field(default_factory=CompileTrace)
-    compiled: list[int] = field(default_factory=list)  #: frames that each call compiled
+    compiled: list[int] = field(default_factory=list)  #: number of frames that each call compiled
     reasons: list[str] = field(default_factory=list)  #: the reason for each recompile
-    eager: int = 0  #: calls that ran no compiled graph
-    limit: int = 0  #: times that the recompile limit was reached
+    eager: int = 0  #: number of calls that ran no compiled graph
+    limit: int = 0  #: how often the recompile limit was reached
 
 
 def observe_shapes(request: Observe, stage: Stage) -> ShapeFacts:
-    """Facts of a workload called with the script of sizes under every mode."""
+    """Return the facts of a workload that is called with the script of sizes in every mode."""
     compile_before(request, stage)
     apply_patch(request, stage)
     stage("shapes")
@@ -200,7 +200,7 @@ def _run_script(make: Callable[[], _Instance], dynamic: bool | None) -> ScriptRu
     exceeds = convert_frame.exceeds_recompile_limit
 
     def backend(module: torch.fx.GraphModule, inputs: list[Any]) -> Function:
-        """Lower a graph for its guards (static sizes have none), and run it as it was captured."""
+        """Lower a graph to get its guards (static sizes have none), and run the captured graph."""
         if dynamic is not False:
             inductor.compile_fx(module, inputs)
         run_graph = runs_nodes(module)
@@ -238,13 +238,13 @@ def _run_script(make: Callable[[], _Instance], dynamic: bool | None) -> ScriptRu
 
 
 def _repeated(size: int, rows: Tensor) -> Tensor:
-    """Repeat the rows until there are `size`."""
+    """Return `size` rows, which repeat the given rows."""
     return rows[torch.arange(size) % len(rows)].clone()
 
 
 def _reason(text: str) -> str:
-    """Torch's reason for a recompile: the guard that failed and the user's line, without numbers of
-    the process.
+    """Shorten torch's reason for a recompile to the guard that failed and the user's line, without
+    numbers that depend on the process.
     """
     guard, _, comment = text.splitlines()[0].partition("  # ")
     guard = _ADDRESS.sub("N", re.sub(r"^\d+/\d+: ", "", guard))

@@ -1,6 +1,6 @@
 """A tiny workload whose facts follow from its code: one fused kernel, two reads, one write.
 
-All other counts are trusted only after these facts are measured; they need no golden file.
+Other counts are trusted only if these facts are measured correctly. They need no golden file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from patchgate.probe.simulate.device_context import generates_triton
 ROWS, COLUMNS = 64, 256
 _BYTES = ROWS * COLUMNS * 4
 
-# The kernel reads x and y (ROWS x COLUMNS, fp32) once each, and writes one result of their size.
+# The kernel reads x and y (ROWS x COLUMNS, fp32) once each, and writes one result of that size.
 EXPECTED: dict[str, Any] = {
     "dynamo.graphs": 1,
     "fx.ops": 2,
@@ -37,11 +37,11 @@ class _Relu(torch.nn.Module):
 def build(
     device: torch.device, dtype: torch.dtype, scale: str
 ) -> tuple[torch.nn.Module, tuple[Any, ...]]:
-    """The `build` of a workload file; the inputs are always fp32 and of one size."""
+    """Build the workload, as in a workload file; the inputs are always fp32 and of one size."""
     x, y = (torch.ones(ROWS, COLUMNS, device=device) for _ in range(2))
     return _Relu(), (x, y)
 
 
 def expected_facts(profile: Profile) -> dict[str, Any]:
-    """The expected facts on the device of `profile`."""
+    """Return the expected facts on the device of `profile`."""
     return EXPECTED | (EXPECTED_TRITON if generates_triton(profile) else {"kernels.kind.cpp": 1})

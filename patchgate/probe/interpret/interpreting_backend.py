@@ -1,9 +1,9 @@
 """A backend of torch.compile that generates code for a simulated GPU, and runs that code on the
 CPU.
 
-Dynamo traces a call with tensors of the CPU; Inductor gets the same graph on the device. Triton's
-interpreter runs the kernels of the generated module, and the CPU its other operations, in the same
-dtype.
+Dynamo traces a call with CPU tensors; Inductor gets the same graph on the device. Triton's
+interpreter runs the kernels of the generated module. All other operations run on the CPU, in the
+same dtype.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from patchgate.probe.protocol import (
 from patchgate.probe.simulate.device_context import device_context, traced_without_device
 from patchgate.probe.simulate.needs_device import NeedsDevice
 
-# The most elements of a block: the interpreter allows 2 ** 20, and smaller blocks stay in the CPU's
-# caches.
+# The maximum number of elements of a block. The interpreter allows 2 ** 20, but smaller blocks stay
+# in the CPU's caches.
 _LARGEST = 1 << 18
-# The most programs of a launch in Inductor's own blocks: one takes some milliseconds.
+# The maximum number of programs of a launch with Inductor's own blocks; a program takes some ms.
 _MOST_PROGRAMS = 4096
-# Inductor leaves a mask out if a size is 1, or a multiple of the largest block that it may choose.
-# These blocks are smaller.
+# Inductor omits a mask if the size is 1 or a multiple of the largest block that it may choose. None
+# of these blocks is larger than that one.
 _WITHOUT_MASK = {"X": 1024, "Y": 1024, "Z": 1024, "R0_": 1 << 15, "R1_": 1 << 14}
 _GRIDS_OF_USERS = ("FixedGrid", "PrecomputedGrid")
 _BLOCK = re.compile(r"^(X|Y|Z|R\d_)BLOCK$")
@@ -59,13 +59,13 @@ _ATTENTION = ("flash", "efficient", "cudnn")
 def interpreting_backend(
     profile: Profile, faults: dict[Any, MemoryFault], launches: dict[str, list[str]] | None = None
 ) -> Function:
-    """A backend for functions of tensors on the CPU; faults of their kernels in memory go to
+    """Return a backend for functions of CPU tensors; memory faults of their kernels are added to
     `faults`.
 
-    With `launches`, the blocks and the grid are those that Inductor's heuristics choose, as they
-    are without measured times, and each kernel's go there. Otherwise the blocks are large.
+    With `launches`, blocks and grid are the first that Inductor's heuristics propose, without
+    measured times; those of each kernel are added to `launches`. Otherwise the blocks are large.
 
-    Raises NeedsDevice, once the function is called, if it cannot be run here.
+    A compiled function raises NeedsDevice when it is called, if it cannot be run here.
     """
     memory = Memory(faults)
 
@@ -75,7 +75,7 @@ def interpreting_backend(
             traced_without_device(profile),
             functorch_config.patch(force_non_lazy_backward_lowering=True),
             device_context(profile),
-            # A device would time both forms; their numbers are the same.
+            # A device would time the padded and the plain form; their results are equal.
             mock.patch.object(pad_mm, "get_cached_should_pad", lambda key: False),
             mock.patch.object(GraphLowering, "compile_to_module", load),
         ):
@@ -89,14 +89,14 @@ def interpreting_backend(
             try:
                 return compile_fx.compile_fx(module, given)
             except exceptions_allowed_to_be_fallback as error:
-                # On this error Dynamo runs the graph in eager mode.
+                # On such an error Dynamo would run the graph in eager mode.
                 raise NeedsDevice(f"a graph that is run eagerly ({type(error).__name__})") from None
 
     return backend
 
 
 def _moved(device: torch.device, known: dict[int, Any], value: Any) -> Any:
-    """A fake tensor of the same sizes on the device; anything else unchanged."""
+    """Return a fake CPU tensor as one of the same sizes on the device; other values unchanged."""
     if not isinstance(value, FakeTensor) or value.device.type != "cpu":
         return value
     if id(value) not in known:
@@ -112,7 +112,7 @@ def _moved(device: torch.device, known: dict[int, Any], value: Any) -> Any:
 
 
 def _move_graph(module: torch.fx.GraphModule, device: torch.device) -> None:
-    """Write the device into the graph in place of the CPU."""
+    """Replace the CPU by the device in the arguments and example values of the graph."""
     move = functools.partial(_moved, device, {})
 
     def on_device(value: Any) -> Any:
@@ -131,7 +131,7 @@ def _move_graph(module: torch.fx.GraphModule, device: torch.device) -> None:
 
 
 def _load(graph: GraphLowering, memory: Memory, launches: dict[str, list[str]] | None) -> Any:
-    """The replacement of `compile_to_module`: the module with a `call` that runs on the CPU."""
+    """Replace `compile_to_module`: load the module with a `call` that runs on the CPU."""
     text = graph.codegen()[0].value
     with (
         mock.patch.object(async_compile, "AsyncCompile", lambda: _Kernels(memory, launches)),
@@ -165,8 +165,8 @@ def _load(graph: GraphLowering, memory: Memory, launches: dict[str, list[str]] |
 
 
 def _without_streams() -> AbstractContextManager[Any]:
-    """Until the context ends, the functions by which a generated module chooses its device and
-    stream do nothing.
+    """Until the context ends, a generated module's functions for choosing a device and a stream
+    do nothing.
     """
     return mock.patch.multiple(
         torch.cuda, _DeviceGuard=lambda index: nullcontext(), set_device=lambda index: None
@@ -174,8 +174,8 @@ def _without_streams() -> AbstractContextManager[Any]:
 
 
 class _OperatorsOnCpu(TorchDispatchMode):
-    """Tells the memory which tensors operators read and write, and runs operators that only a GPU
-    has.
+    """Records in the memory which tensors operators read and write, and runs operators that exist
+    only for a GPU.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -215,9 +215,9 @@ class _OperatorsOnCpu(TorchDispatchMode):
 
 
 def _function_for_gpu(func: Any) -> Function | None:
-    """The function in Python that an operator runs on a GPU; None for operators in C++.
+    """Return the Python function that an operator runs on a GPU; None for operators in C++.
 
-    Raises NeedsDevice if the registration does not tell which function it is.
+    Raises NeedsDevice if the operator's registration does not give its function.
     """
     operator = OPDEFS.get(func._schema.name)
     if operator is not None:
@@ -240,7 +240,7 @@ def _by_name(func: Any, args: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _attention(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Attention in float32, rounded once, in the layout of the device's kernel."""
+    """Compute attention in float32, round once, and use the output layout of the GPU's kernel."""
     arguments = _by_name(func, args, kwargs)
     if arguments.get("dropout_p") or arguments.get("compute_log_sumexp"):
         raise NeedsDevice(f"`{func}` with dropout or in training")
@@ -268,7 +268,7 @@ def _attention(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 
 
 class _Kernels:
-    """The replacement of Inductor's `AsyncCompile`: its kernels are interpreted."""
+    """Replaces Inductor's `AsyncCompile`, so that kernels are interpreted."""
 
     def __init__(self, memory: Memory, launches: dict[str, list[str]] | None) -> None:
         self._memory, self._launches = memory, launches
@@ -306,16 +306,16 @@ def _make_kernel(
     inductor_meta: dict[str, Any] | None = None,
     **_: Any,
 ) -> Callable[[Any], Any]:
-    """The replacement of `cached_autotune`, which the decorators of `triton_heuristics` call with
-    proposed blocks.
+    """Replace `cached_autotune`, which the decorators of `triton_heuristics` call with proposed
+    blocks.
     """
     hints = inductor_meta or {}
     return lambda function: _Kernel(function, configs[0], triton_meta, hints, memory)
 
 
 def _as_chosen(kernel: Any, memory: Memory, launches: dict[str, list[str]]) -> _Kernel:
-    """The kernel of Inductor's own decorator, in the first of its choices of blocks: a device would
-    time them.
+    """Return the kernel as Inductor's own decorator wraps it, with the first of the proposed
+    blocks. A device would time all proposals.
     """
     if not isinstance(kernel, triton_heuristics.CachingAutotuner):
         raise NeedsDevice(f"a kernel that is launched by `{type(kernel).__name__}`")
@@ -338,7 +338,7 @@ class _Kernel:
         self._function, self._names = function.fn, list(function.arg_names)
         self._constants, self._hints, self._config = meta.get("constants", {}), hints, config
         constexprs = {self._names[index] for index in function.constexprs}
-        # A call passes the other arguments, and then those of the grid.
+        # A call passes the arguments that are not constexpr, and then those of the grid.
         self._passed = [name for name in meta["signature"] if name not in constexprs]
         self._passed += hints.get("extra_launcher_args", ())
         own = {name: self._constants[name] for name in constexprs & self._constants.keys()}
@@ -347,14 +347,14 @@ class _Kernel:
         self._memory, self._name, self._launches = memory, function.fn.__name__, launches
 
     def run(self, *args: Any, stream: Any = None, **kwargs: Any) -> None:
-        """Launch it with blocks as large as the sizes, so that few programs run, or as chosen.
+        """Launch the kernel, with large blocks so that few programs run, or with the chosen blocks.
 
         Raises NeedsDevice if the interpreter cannot run it.
         """
         from patchgate.probe.interpret.triton_interpreter import launch
 
         arguments = self._constants | dict(zip(self._passed, args, strict=False)) | kwargs
-        # For None the call passes a number.
+        # A call passes a number for an argument that is None.
         arguments |= {name: None for name, value in self._constants.items() if value is None}
         if "RSPLIT" in self._blocks or self._hints.get("grid_type") == "SplitScanGrid":
             raise NeedsDevice(f"`{self._name}`, whose programs wait for each other")
@@ -365,7 +365,7 @@ class _Kernel:
         if self._launches is not None:
             self._note_launch(self._launches, grid)
         try:
-            with no_dispatch():  # the interpreter's own operations are no operators of the module
+            with no_dispatch():  # operations of the interpreter are not the module's
                 own = {name: given_all[name] for name in self._names if name in given_all}
                 launch(self._function, own, set(blocks), grid, self._memory)
         except NeedsDevice:
@@ -384,13 +384,13 @@ class _Kernel:
         launches.setdefault(self._name, []).append(launch)
 
     def _large_blocks(self, arguments: dict[str, Any]) -> dict[str, int]:
-        """The first choice of blocks, each enlarged beyond its size; those of a fixed
-        split stay, and those of a kernel that a user wrote, with its grid.
+        """Return the first proposed blocks, each enlarged for its size. Blocks of a fixed
+        split, and of a kernel that a user wrote with its own grid, are unchanged.
         """
         if "RSPLIT_SIZE" in self._blocks or self._is_users:
             return self._blocks
         blocks, left = dict(self._blocks), _LARGEST
-        for name in sorted(blocks):  # those of the reduction first
+        for name in sorted(blocks):  # blocks of the reduction come first
             found = _BLOCK.match(name)
             size = arguments.get(f"{found[1].lower()}numel") if found else None
             if found and isinstance(size, int) and size > 0:
@@ -400,8 +400,8 @@ class _Kernel:
 
 
 def _large_block(size: int, without_mask: int) -> int:
-    """A power of two that covers the size; if there must be a mask, it also has elements that the
-    mask excludes.
+    """Return a power of two that is a block for the size. If a mask is needed, the block is larger
+    than the size, so that the mask excludes elements.
     """
     divisor = size & -size
     return divisor if size == 1 or divisor >= without_mask else 2 << (size - 1).bit_length()

@@ -1,9 +1,9 @@
-"""Watches the loads and stores of interpreted kernels. On a GPU, a fault shows only as wrong
+"""Watches the loads and stores of interpreted kernels. On a GPU, a fault would show only as wrong
 numbers at some later time.
 
-Three faults are noted: an address outside of every buffer of the kernel, an element that was never
-written, and one address to which two programs, or two elements of one store, write different
-values.
+Three kinds of faults are recorded: an access outside of the kernel's buffers, a read of an element
+that was never written, and a race: a program accesses what another program has stored, or one store
+writes different values to one address.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from torch import Tensor
 from patchgate.probe.protocol import MemoryFault
 
 _NOBODY = -1
-# An address in a kernel has its offset in the lower bits, and the number of its tensor in the upper
-# ones.
+# The lower bits of an address in a kernel are an offset, the upper bits are the number of a tensor.
+# This is the number of lower bits.
 _OFFSET_BITS = 48
 
 
 class Memory:
     """The buffers of one call of a generated module, and the faults of all its kernels.
 
-    Addresses are arrays of uint64, masks of bool, both of the same shape.
+    Addresses are arrays of uint64; masks are arrays of bool of the same shape.
     """
 
     def __init__(self, faults: dict[Any, MemoryFault]) -> None:
         self._faults = faults
-        # Address of a storage that the module allocated -> the storage, so that nothing else gets
-        # its memory, and a bool for each of its bytes.
+        # Address of a storage that the module allocated -> (the storage, a bool for each byte:
+        # True if it was written). A storage is kept so that its memory is not used again.
         self._allocated: dict[int, tuple[Any, Any]] = {}
         self._kernel = self._file = ""
         self._starts = self._sizes = np.zeros(
@@ -48,8 +48,8 @@ class Memory:
         self._allocated.clear()
 
     def allocate(self, tensor: Tensor) -> Tensor:
-        """Register a new buffer, filled with NaN so that results of unwritten elements are
-        recognised.
+        """Register a new buffer. It is filled with NaN, so that results computed from unwritten
+        elements are recognised.
         """
         if tensor.is_floating_point() and tensor.element_size() > 1:
             tensor.untyped_storage().fill_(255)
@@ -58,15 +58,15 @@ class Memory:
         return tensor
 
     def fill(self, tensors: Iterable[Tensor]) -> None:
-        """Note that an operator has written all of these."""
+        """Record that an operator has written the buffers of these tensors."""
         for tensor in tensors:
             written = self._written(tensor.untyped_storage().data_ptr())
             if written is not None:
                 written[:] = True
 
     def read(self, tensors: Iterable[Tensor], who: str) -> None:
-        """Note a fault if an operator, or the caller, reads an element of these that was never
-        written.
+        """Record a fault if `who` (an operator or the caller) reads an element of these tensors
+        that was never written.
         """
         for tensor in tensors:
             written = self._written(tensor.untyped_storage().data_ptr())
@@ -82,10 +82,10 @@ class Memory:
                     self._note("unwritten", who, 0, "", what)
 
     def begin_kernel(self, name: str, file: str, tensors: Sequence[Tensor]) -> list[int]:
-        """The addresses of these tensors in a kernel, which is defined in `file`; the next accesses
-        belong to it.
+        """Begin a kernel, which is defined in `file`, and return the addresses of its tensors.
 
-        The upper bits number the tensor, so that an address beyond one is never taken for another.
+        The upper bits of an address are the tensor's number, so that an address beyond the end of
+        one tensor is never taken for one in another tensor.
         """
         self._kernel, self._file, self._writers = name, file, {}
         storages = [tensor.untyped_storage() for tensor in tensors]
@@ -98,12 +98,12 @@ class Memory:
         ]
 
     def begin_program(self, number: int, *, alone: bool) -> None:
-        """The next accesses belong to one program of the launch, `alone` if there is no other."""
+        """Begin one program of a launch; `alone` means that it is the only one."""
         self._program = _NOBODY if alone else number
 
     def load(self, addresses: Any, mask: Any, size: int) -> tuple[Any, Any]:
-        """The real addresses, and the part of the mask that may be loaded, of elements of `size`
-        bytes.
+        """Check a load of elements of `size` bytes. Return their real addresses, and the mask of
+        the elements that may be loaded.
         """
         number, offset, inside = self._inside(addresses, mask, size, "loads")
         for start, at in self._by_buffer(number[inside], offset[inside]):
@@ -115,8 +115,8 @@ class Memory:
     def store(
         self, addresses: Any, mask: Any, values: Any, *, atomic: bool = False
     ) -> tuple[Any, Any]:
-        """The real addresses, and the part of the mask that may be stored; `values` has one for
-        each address.
+        """Check a store of one value at each address. Return the real addresses, and the mask of
+        the elements that may be stored.
         """
         size = values.itemsize
         number, offset, inside = self._inside(addresses, mask, size, "stores")
@@ -139,8 +139,8 @@ class Memory:
         return self._starts[number] + offset, inside
 
     def _inside(self, addresses: Any, mask: Any, size: int, does: str) -> tuple[Any, Any, Any]:
-        """The number of each address's tensor, its offset in bytes, and the part of the mask that
-        lies in a tensor.
+        """Return, for each address, the tensor's number, the offset in bytes, and a mask that is
+        limited to elements inside their tensor.
         """
         number = addresses >> np.uint64(_OFFSET_BITS)
         offset = addresses & np.uint64((1 << _OFFSET_BITS) - 1)
@@ -152,7 +152,7 @@ class Memory:
         return number, offset, mask & inside
 
     def _by_buffer(self, number: Any, offset: Any) -> list[tuple[int, Any]]:
-        """(address of the storage, offsets in bytes) of each tensor that is accessed."""
+        """Return a pair for each accessed tensor: the address of its storage, offsets in bytes."""
         if number.size and (number == number[0]).all():  # nearly always, and far faster
             return [(int(self._starts[number[0]]), offset.astype(np.int64))]
         return [
@@ -161,8 +161,8 @@ class Memory:
         ]
 
     def _written(self, start: int) -> Any:
-        """The bytes of a buffer that were written, as flags; None for a buffer that came from
-        elsewhere.
+        """Return a flag for each byte of a buffer, True if it was written. Return None for a
+        buffer that the module has not allocated.
         """
         return self._allocated.get(start, (None, None))[1]
 
@@ -192,7 +192,7 @@ class Memory:
 
 
 def _two_values(addresses: Any, bits: Any) -> bool:
-    """True if one address occurs with two values."""
+    """True if an address occurs with two different values."""
     if addresses.size < 2 or bool((addresses[1:] > addresses[:-1]).all()):
         return False
     order = np.argsort(addresses, kind="stable")

@@ -1,7 +1,7 @@
 """Triton's language on the CPU: its interpreter, with its gaps and differences from a GPU removed.
 
-These parts are replaced: loads and stores, to watch them; bfloat16, of which numpy knows only the
-bits; maxima of NaN; reductions and scans, which the interpreter computes element by element; and
+These parts are replaced: loads and stores, to watch them; arithmetic in bfloat16, a type that numpy
+lacks; maxima of NaN; reductions and scans, which the interpreter computes element by element; and
 libdevice, whose functions the interpreter lacks.
 """
 
@@ -29,7 +29,7 @@ from patchgate.probe.interpret.memory import Memory
 from patchgate.probe.protocol import Function
 from patchgate.probe.simulate.needs_device import NeedsDevice
 
-# Functions of libdevice: those with an exact namesake in torch, and those with another name there.
+# Functions of libdevice that have the same name in torch, and those that have another name there.
 _SAME_NAME = (
     "acos acosh asin asinh atan atan2 atanh ceil copysign cos cosh digamma erf erfc erfinv exp "
     "exp2 expm1 floor fmod"
@@ -51,7 +51,7 @@ _TORCH_NAMES = {
     "fp32": "float32",
     "fp64": "float64",
 }
-# Types that numpy lacks, as Triton's interpreter keeps them.
+# Types that numpy lacks -> the integer types in which Triton's interpreter keeps their bits.
 _AS_BITS = {
     torch.bfloat16: torch.uint16,
     torch.float8_e4m3fn: torch.uint8,
@@ -91,7 +91,7 @@ def interpreted_language(memory: Memory) -> Iterator[None]:
 
 @functools.cache
 def interpreted(function: Any) -> Function:
-    """The plain function below `@triton.jit`, as the interpreter reads it."""
+    """Return the plain function under `@triton.jit`, as the interpreter rewrites it."""
     rewritten: Function = InterpretedFunction(function).rewrite()
     return rewritten
 
@@ -103,7 +103,7 @@ def launch(
     grid: Sequence[int],
     memory: Memory,
 ) -> None:
-    """Run each program of a grid of three dimensions, one after the other."""
+    """Run the programs of a three-dimensional grid one after another."""
     given = {
         name: x if name in constants else interpreter._implicit_cvt(x)
         for name, x in arguments.items()
@@ -126,7 +126,7 @@ def launch(
 def _launch_by_operator(
     self: Any, memory: Memory, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any
 ) -> None:
-    """Run a kernel that the function of an operator launches: it replaces `kernel[grid](...)`."""
+    """Replace `kernel[grid](...)`: run a kernel that an operator's function launches."""
     own = {name: value for name, value in kwargs.items() if name in self.arg_names}
     bound = self.signature.bind(*args, **own)
     bound.apply_defaults()
@@ -138,8 +138,8 @@ def _launch_by_operator(
 
 
 def _run_first_choice(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Run the first choice of blocks: it replaces the search for the fastest one, which needs a
-    device.
+    """Replace autotuning, which needs a device to time the configurations: run the first
+    configuration.
     """
     choice = self.configs[0]
     if choice.pre_hook is not None:
@@ -181,7 +181,7 @@ def _add_atomically(
 
 
 def _whole(data: Any, ptrs: Any) -> Any:
-    """An element for each pointer; the interpreter reads arrays as if they were contiguous."""
+    """Return a contiguous array with an element for each pointer, as the interpreter expects."""
     return np.ascontiguousarray(np.broadcast_to(data, ptrs.data.shape))
 
 
@@ -199,7 +199,7 @@ _MEMORY: dict[str, Function] = {
 
 
 def _convert(data: Any, source: Any, target: Any) -> Any:
-    """Floating-point numbers in another type, rounded to nearest even."""
+    """Convert floating-point numbers to another type, rounded to nearest even."""
     given, wanted = (getattr(torch, _TORCH_NAMES[str(dtype)]) for dtype in (source, target))
     result = torch.from_numpy(np.ascontiguousarray(data)).view(given).to(wanted)
     return result.view(_AS_BITS.get(wanted, wanted)).numpy()
@@ -210,21 +210,21 @@ def _cast(self: Any, src: Any, dst_type: Any, *_: Any) -> Any:
     if source.is_floating() and target.is_floating():
         return TensorHandle(_convert(src.data, source, target), target)
     if target.is_floating() and target.primitive_bitwidth < 32:
-        # Numpy lacks most of these types: a whole number would be kept as the bits of one.
+        # Numpy lacks most of these types, so an integer would be taken for the bits of a float.
         return TensorHandle(_convert(src.data.astype(np.float32), tl.float32, target), target)
     return TensorHandle(_wide(src).astype(interpreter._get_np_dtype(dst_type)), target)
 
 
 def _wide(handle: Any) -> Any:
-    """The data of a tensor; bfloat16 in float32."""
+    """Return the data of a tensor; bfloat16 is converted to float32."""
     dtype = handle.dtype.scalar
     return _convert(handle.data, dtype, tl.float32) if dtype == tl.bfloat16 else handle.data
 
 
 def _apply(operation: Function, handles: Sequence[Any], dtype: Any) -> Any:
-    """The operation in the type of its operands: in bfloat16 each result is rounded to it.
+    """Apply the operation and return the result in `dtype`; in bfloat16 each result is rounded.
 
-    A comparison gives booleans; Triton's interpreter labels them with the type that was compared.
+    A comparison gives booleans, which Triton's interpreter would label with the compared type.
     """
     output = operation(*map(_wide, handles))
     if output.dtype == bool:
@@ -245,13 +245,13 @@ def _binary(self: Any, lhs: Any, rhs: Any, operation: Function) -> Any:
 
 
 def _ternary(self: Any, lhs: Any, rhs: Any, other: Any, operation: Function) -> Any:
-    if operation is np.where:  # selects, and rounds nothing
+    if operation is np.where:  # a selection rounds nothing
         return TensorHandle(np.where(lhs.data, rhs.data, other.data), other.dtype.scalar)
     return _apply(operation, (lhs, rhs, other), other.dtype.scalar)
 
 
 def _in_float64(function: Function) -> Function:
-    """Compute the function in float64 and round once."""
+    """Wrap the function so that it computes in float64 and rounds once."""
 
     def compute(*data: Any) -> Any:
         return function(*(x.astype(np.float64) for x in data)).astype(data[-1].dtype)
@@ -275,7 +275,7 @@ _ARITHMETIC: dict[str, Function] = {
     "create_rsqrt": _in_float64(lambda x: 1 / np.sqrt(x)),
     "create_erf": _in_float64(lambda x: torch.erf(torch.from_numpy(x)).numpy()),
     "get_bf16": _bfloat16,
-    # The other number, if one is NaN.
+    # If one operand is NaN, the result is the other one.
     "create_maxnumf": lambda self, lhs, rhs: _binary(self, lhs, rhs, np.fmax),
     "create_minnumf": lambda self, lhs, rhs: _binary(self, lhs, rhs, np.fmin),
 }
@@ -294,7 +294,7 @@ def _of(value: Any) -> Any:
 
 
 def _combined(combine: Function, *sides: Sequence[Any], dtypes: Sequence[Any]) -> list[Any]:
-    """Combine the data of both sides by `combine`."""
+    """Apply `combine` to the arrays of both sides; `dtypes` are the types of the arrays."""
     result = combine(
         *(_tensor(data, dtype) for side in sides for data, dtype in zip(side, dtypes, strict=True))
     )
@@ -305,8 +305,8 @@ def _combined(combine: Function, *sides: Sequence[Any], dtypes: Sequence[Any]) -
 
 
 def _along_axis(input: Any, axis: Any) -> tuple[list[Any], list[Any], int]:
-    """The arrays with the axis moved to the end, their types, and the axis. Without an axis, the
-    arrays are flattened.
+    """Return the arrays with the axis moved to the end, their types, and the axis. If the axis is
+    None, the arrays are flattened.
     """
     tensors = [input] if isinstance(input, tl.tensor) else list(input)
     data = [tensor.handle.data for tensor in tensors]
@@ -325,7 +325,7 @@ def _as_given(input: Any, data: list[Any], dtypes: list[Any]) -> Any:
 
 
 def _reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_: Any) -> Any:
-    """The replacement of `tl.reduce`: by halving, as the threads of a GPU do."""
+    """Replace `tl.reduce`: reduce by halving, as the threads of a GPU do."""
     data, dtypes, at = _along_axis(input, _of(axis))
     dimensions = (
         input.handle.data.ndim if isinstance(input, tl.tensor) else input[0].handle.data.ndim
@@ -344,7 +344,7 @@ def _reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_:
 
 
 def _scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = False, **_: Any) -> Any:
-    """The replacement of `tl.associative_scan`: over 1, 2, 4 and more elements at once."""
+    """Replace `tl.associative_scan`: combine elements at distances 1, 2, 4 and so on."""
     data, dtypes, at = _along_axis(input, _of(axis))
     data = [each[..., ::-1] for each in data] if _of(reverse) else data
     index, step = np.arange(data[0].shape[-1]), 1

@@ -22,8 +22,8 @@ def without_code(graph: Any, inputs: Any) -> Any:
 
 
 def lowered(graph: Any, inputs: Any) -> Any:
-    """Run the graph after all of Inductor's passes. Its code is written but not built, so that
-    conditions on sizes on which the code depends become guards.
+    """Run the graph after all of Inductor's passes. Its code is written but not built, so that the
+    code's conditions on sizes become guards.
     """
     return _after_passes(graph, inputs, _write_code)
 

@@ -1954,5 +1954,5 @@ def program_texts(names: Iterable[str]) -> str:
 
 
 def compiling(backend: str, programs: Iterable[str]) -> str:
-    """The texts, separated by empty lines, each of which compiles with the backend."""
+    """Join the texts by empty lines. Each gets first lines that let it compile with the backend."""
     return "\n\n".join(_COMPILED.format(backend=backend) + program for program in programs)

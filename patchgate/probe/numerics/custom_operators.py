@@ -26,8 +26,8 @@ from patchgate.probe.numerics.operator_slopes import wrong_gradient
 from patchgate.probe.patch.apply import apply_patch
 from patchgate.probe.protocol import CheckOperators, CustomOperator, OperatorsChecked, Stage
 
-# The tests of opcheck, except the test of how an autograd kernel is registered: no user is hurt by
-# that.
+# The tests of opcheck. The test of how an autograd kernel is registered is left out, because a
+# fault there does no harm to users.
 _TESTS = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
 # Shapes of the tensors of a call, in order; the last one is for all further tensors.
 _SHAPES: tuple[tuple[tuple[int, ...], ...], ...] = (
@@ -57,13 +57,13 @@ _VALUES: dict[str, Any] = {"float": 0.5, "number": 2, "bool": False}
 # positions.
 _INTEGERS = ((1,), (2, 0))
 # The most calls of one operator and dtype. If no call has a tensor of `_DEEP` dimensions, one such
-# call is added: only with so many dimensions can a transposed gradient not be viewed as rows.
+# call is added, because a transposed gradient with fewer dimensions can always be viewed as rows.
 _CALLS, _DEEP = 3, 3
 # The share by which a gradient may differ if the gradient of the result has another layout in
 # memory, because terms may be added in another order.
 _OFF = {torch.bfloat16: 0.05, torch.float16: 0.05}
 _LENGTH = 300
-# Names of operators that others call, with shapes that fit each other.
+# Names of operators that other operators call with shapes that fit each other.
 _CALLED = re.compile(r"backward|bwd")
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 Layouts = dict[str, Callable[[torch.Tensor], torch.Tensor]]
@@ -91,8 +91,8 @@ def _overloads(name: str) -> list[Any]:
 
 
 def _all_calls(overloads: Sequence[Any]) -> tuple[Calls, set[Any]]:
-    """Calls of each operator, and the operators of which only recorded calls are used. These are
-    the operators that others call or whose names say so; calls of the rest are made up.
+    """Return calls of each operator, and the operators for which only recorded calls are used, as
+    other operators call them or their names suggest it. Calls of all other operators are made up.
     """
     made, inner = Calls(), Calls()
     for key in itertools.product(overloads, _DTYPES):
@@ -106,9 +106,7 @@ def _all_calls(overloads: Sequence[Any]) -> tuple[Calls, set[Any]]:
 
 
 class _CallsOfOthers(TorchDispatchMode):
-    """Records the calls of other operators that an operator makes in its gradient or its
-    composition.
-    """
+    """Records an operator's calls of other operators, made in its gradient or its composition."""
 
     def __init__(self, caller: Any, overloads: Sequence[Any]) -> None:
         super().__init__()
@@ -156,9 +154,9 @@ def _checked(overloads: Sequence[Any], calls: Calls, called: set[Any]) -> Custom
 def _of_right_calls(
     overload: Any, right: Sequence[Call], *, is_recorded: bool
 ) -> tuple[list[str], list[str]]:
-    """Further faults of calls in which opcheck finds none: faults of the operator, and faults that
-    only some arguments show. The operator is meant to take these arguments, so their choice does
-    not explain a fault.
+    """Return further faults of calls in which opcheck finds none: faults of the operator, then
+    faults that show with some arguments only. The operator is meant to take the arguments of these
+    calls, so their choice does not explain a fault.
     """
 
     def first(faults: Iterator[list[str]]) -> list[str]:
@@ -206,15 +204,15 @@ def _faults(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dic
 
 
 def _of_layouts(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
-    """The fault for the first layout of the result's gradient with which the gradients of a call
-    raise, or differ from the gradients for a contiguous layout. A gradient is stored by columns
-    after a transpose, and expanded after a sum.
+    """Run the backward of a call with the result's gradient in other layouts: stored by columns, as
+    after a transpose, and expanded, as after a sum. Return the first fault: the backward raises, or
+    its gradients differ from the gradients for a contiguous layout.
     """
     called = f"{overload}({_text(args, kwargs)}): its gradient"
     for name, way in {"transposed": _turned, "expanded": _of_a_sum}.items():
         try:
             expected = _gradients(overload, args, kwargs, partial(_in_rows, way))
-        except Exception:  # which arguments have a gradient, only the operator knows
+        except Exception:  # only the operator knows which arguments have a gradient
             return []
         try:
             found = _gradients(overload, args, kwargs, way)
@@ -229,8 +227,8 @@ def _of_layouts(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 def _of_switches(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
-    """The faults of the call with the first boolean argument whose other value causes any, such as
-    `keepdim=True` for a default of False.
+    """Invert the default of one boolean argument at a time, for example with `keepdim=True`. Return
+    the faults of the first such call that has any.
     """
     for argument in overload._schema.arguments:
         if str(argument.type) == "bool" and argument.has_default_value():
@@ -249,11 +247,11 @@ def _of_strides(
     *,
     keeps: bool,
 ) -> list[str]:
-    """The first result whose layout in memory differs from the result of the fake function, for
-    arguments of these layouts. Opcheck compares no strides on the CPU.
+    """Call the operator with arguments in these layouts. Describe the first result whose layout in
+    memory differs from the fake function's. Opcheck compares no strides on the CPU.
 
-    If the layout of arguments is changed, only some results are compared: with `keeps` those that
-    do not lie in rows, else those that do. An operator that makes rows may be for rows only.
+    If the layout of arguments is changed, only some results are compared: non-contiguous ones if
+    `keeps`, else contiguous ones. Operators with contiguous results may need such arguments.
     """
     for name, way in layouts.items():
         given = pytree.tree_map_only(
@@ -267,7 +265,7 @@ def _of_strides(
             found = _tensors(overload(*given[0], **given[1]))
             with mode:
                 expected = _tensors(overload(*faked[0], **faked[1]))
-        except Exception:  # which layouts it takes, only the operator knows
+        except Exception:  # only the operator knows which layouts it takes
             continue
         for real, fake in zip(found, expected, strict=False):
             one, other = _layout(fake), _layout(real)
@@ -326,7 +324,7 @@ def _of_wider(value: torch.Tensor) -> torch.Tensor:
 
 
 #: Layouts of the arguments of a call: unchanged, layouts that leave each row in one piece, and a
-#: layout that an operator on rows may not be meant for.
+#: layout that an operator on rows need not support.
 _AS_GIVEN: Layouts = {"": torch.Tensor.clone}
 _IN_ROWS: Layouts = {
     "channels last": _in_channels,
@@ -394,7 +392,7 @@ def _makes_rows_constant(overload: Any, args: tuple[Any, ...], kwargs: dict[str,
         with mode:
             overload(*fake_args, **fake_kwargs)
         return bool(sizes.replace(rows.node.expr).is_number)
-    except Exception:  # what fails with plain sizes too is reported by opcheck
+    except Exception:  # opcheck reports calls that fail with plain sizes too
         return False
 
 
@@ -473,7 +471,7 @@ def _is_repeated(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         first, second = (
             pytree.tree_leaves(overload(*_copied(args), **_copied(kwargs))) for _ in range(2)
         )
-    except Exception:  # which arguments it takes, only the operator knows
+    except Exception:  # only the operator knows which arguments it takes
         return False
     return all(
         torch.equal(a, b)

@@ -41,9 +41,9 @@ _WORDS: dict[str, tuple[Any, ...]] = {
 }
 # Parameters that give the size of a result in all dimensions after the first two.
 _WANTED = ("size", "output_size")
-# Scales that give as many elements as whole numbers do, but take them from other places.
+# Scales that give as many elements as whole scales do, but take them from other places.
 _SCALES = (2.1, 4.1)
-# As masks of attention have it.
+# A large number such as attention masks contain.
 _LARGE = -1e9
 # The most tensors of which each is trained alone.
 _TRAINED = 3
@@ -100,8 +100,8 @@ def _without_dimensions(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterat
 
 
 def _with_large_number(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Call]:
-    """The call with a number that half precision does not hold in place of its first one. A
-    fraction is no size or dimension: no call asks for so much memory.
+    """The call with its first number replaced by one that half precision does not hold. This is a
+    float, so it is no size or dimension, and no call asks for so much memory.
     """
     leaves, spec = pytree.tree_flatten((args, kwargs))
     numbers = [at for at, leaf in enumerate(leaves) if type(leaf) in (int, float)]
@@ -210,7 +210,7 @@ def _of_schemas(overloads: list[Any], passed: int) -> Parameters:
     for overload in overloads:
         for at, argument in enumerate(overload._schema.arguments):
             if (at >= passed or argument.kwarg_only) and argument.has_default_value():
-                # For `type`, a dtype is any integer; most integers are no dtype and crash the
+                # `type` shows a dtype as an integer, but most integers are no dtype and crash the
                 # process.
                 kind, optional = str(argument.real_type), "Optional["
                 kind = kind[len(optional) : -1] if kind.startswith(optional) else kind
@@ -219,8 +219,8 @@ def _of_schemas(overloads: list[Any], passed: int) -> Parameters:
 
 
 def _other_tensors(leaf: torch.Tensor, given: torch.Tensor) -> Iterator[torch.Tensor]:
-    """The tensor as a mask of booleans, and the tensor with the leading dimensions of the first
-    tensor in addition, with other numbers along them.
+    """Yield the tensor as a boolean mask, then the tensor with the leading dimensions of the first
+    tensor added, with other numbers along them.
     """
     flat = leaf.detach()
     if flat.dim() > 1:

@@ -1,5 +1,5 @@
-"""Calls of samples in eager mode only, where calls cost little: with other strides, dtypes and
-modes, and after other calls.
+"""Calls of samples with other strides, dtypes and modes, and after other calls. They run in eager
+mode only, where calls cost little.
 """
 
 from __future__ import annotations
@@ -44,35 +44,35 @@ _MODES = {
     DEPLOYED: torch.no_grad,
     AUTOCAST: partial(torch.autocast, "cpu", dtype=torch.bfloat16),
 }
-#: The modes of a second derivative, and of training after calls that cannot be trained.
+#: The second derivative of a call, and training after a call in inference mode.
 SECOND, AFTER_INFERENCE = "its second derivative", "after a call in inference mode"
-#: Under `torch.vmap`, into a tensor of the caller, with many elements, while models are loaded in
-#: half precision, and with tensors of a GPU.
+#: Calls under `torch.vmap`, into a tensor of the caller, with many elements, with a default dtype
+#: as while models are loaded in half precision, and with tensors of a GPU.
 VMAPPED, INTO_OUT, LONG = "torch.vmap gives what single calls give", "with `out=`", "long"
 HALF_BY_DEFAULT, ON_A_GPU = "with bfloat16 as the default dtype", "on a GPU"
-#: Ways that a function may refuse: only an error that names two devices is judged.
+#: Calls that a function may refuse. Of their errors, only one that names two devices is judged.
 MAY_REFUSE = (SECOND, VMAPPED, INTO_OUT, ON_A_GPU)
 _TWICE_THE_ROWS = "evaluation, with twice the rows"
-# The places of the single result in a loss; autograd gives the other results no gradient.
+# Losses of one result -> the index of the result. Autograd gives the other results no gradient.
 _ONE_RESULT = {"a loss of its first result alone": 0, "a loss of its last result alone": -1}
 _HOOKED = "evaluation, with hooks"
 _OTHER_THREAD = "in another thread"
 # The length of long calls, and the most elements of one of their tensors. The length is larger than
-# the whole numbers that half precision holds, and is not a multiple of a block.
+# the integers that half precision holds exactly, and is not a multiple of a block.
 _LENGTH, _ELEMENTS = 2051, 60_000
 _DROPOUTS = torch.nn.Dropout, torch.nn.Dropout1d, torch.nn.Dropout2d, torch.nn.Dropout3d
 # How often a function that draws random numbers is called, and the fewest elements of its result.
 _DRAWS = 8
-# The seeds, directions and length of a step with which slopes are measured, and the error that a
-# gradient may have, as a share of the slope and of the result.
+# Slopes are measured with these seeds, this number of directions and this length of a step.
 _SEEDS, _DIRECTIONS, _STEP = range(SEED, SEED + 3), 2, 2**-7
+# A gradient may be wrong by these shares of the slope and of the result.
 _OFF, _ROUNDED = 0.05, 1e-3
-# Tensors are multiplied by this between two calls, so that they stay valid arguments.
+# Tensors are changed between two calls by this factor, so that they stay valid arguments.
 _WRITTEN = 0.75
 
 
 def eager_calls(samples: Sequence[Sample], given: Sequence[Sample]) -> list[Sample]:
-    """Calls made of the samples that are run anyway, and the samples given for eager mode only."""
+    """Return calls derived from `samples`, and the given samples that are for eager mode only."""
     parts = [s for s in given if s.is_module and not s.traced]
     alone = [s for s in (*samples, *parts) if not s.is_program and not s.first]
     plain = [s for s in alone if s.how in ("", "evaluation") and not _asks_for_gradient(s)]
@@ -128,8 +128,8 @@ def _is_half(sample: Sample) -> bool:
 
 
 def around_module(module: Any, how: str) -> Any:
-    """The module with hooks, with dropped elements, or as a copy that must keep its own weights;
-    None if there is no module.
+    """Return the module with hooks, with another dropout probability, or as a copy made before the
+    original's weights become zero; None if there is no module.
     """
     if module is None:
         return None
@@ -156,7 +156,7 @@ def _is_float(value: Any) -> bool:
 
 
 def around_calls(function: Callable[..., Any], how: str) -> Callable[..., Any]:
-    """The function in a mode, after other calls, or its gradient."""
+    """Wrap the function as `how` says: in a mode, after other calls, or as its gradient."""
     if how in _MODES:
         within: Callable[..., Any] = _MODES[how]()(function)
         return within
@@ -388,8 +388,8 @@ def _trained_quarter(value: Any) -> Any:
 
 
 def _with_slopes(function: Callable[..., Any]) -> Callable[..., Any]:
-    """For each trained tensor: is its gradient the slope of the results, with the same random
-    numbers? True also if results with one seed differ.
+    """Return for each trained tensor True if its gradient is the slope of the results with the same
+    random numbers, or if results with one seed differ.
     """
 
     def called(*args: Any, **kwargs: Any) -> list[torch.Tensor]:
@@ -478,7 +478,7 @@ def _expanded(value: torch.Tensor) -> torch.Tensor:
 
 
 def _transposed(sample: Sample) -> Sample:
-    """The call with tensors that can be copied to rows of a matrix but not viewed as rows. If the
+    """The call with tensors that can be reshaped to a matrix by a copy, but not by a view. If the
     first tensor is a matrix, it gets one more dimension.
     """
     leaves, spec = pytree.tree_flatten((sample.args, sample.kwargs))

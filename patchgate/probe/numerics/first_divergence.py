@@ -64,9 +64,7 @@ def _without_place(name: str) -> str:
 
 
 def keep(**buffers: Any) -> None:
-    """Called by the generated code after each kernel; a buffer is stored when it is first
-    passed.
-    """
+    """Store each buffer when it is first passed. Generated code calls this after each kernel."""
     for name, buffer in buffers.items():
         if isinstance(buffer, torch.Tensor) and name not in _stored:
             _stored[name] = buffer.detach().clone().cpu()

@@ -1,5 +1,5 @@
-"""Calls with tensors of a GPU that have no numbers. A function that makes a tensor without passing
-on the device of its arguments fails in such a call, but not on the CPU.
+"""Calls with fake tensors on a GPU, which have no numbers. If a function makes a tensor without
+passing on the device of its arguments, it fails in such a call, but not on the CPU.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 
-#: Words of the error for tensors of the CPU next to tensors of a GPU: torch's error, and ours.
+#: Words in torch's error, and in ours, for a mix of tensors on the CPU and on a GPU.
 TWO_DEVICES = "two different devices"
 
 

@@ -1,8 +1,8 @@
 """Programs of torch's library around operators: distributions, derivatives, containers, initial
 weights, copies, loaders of data, schedules of learning rates.
 
-All run in eager mode. A patch may draw other random numbers from the same seed. So the shapes and
-moments of random numbers are compared, and their generator, but not the numbers.
+All run in eager mode. A patch may draw other random numbers from the same seed. So the shapes, the
+moments and the generator of random numbers are compared, but not the numbers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ f = lambda v, w: d.MADE.log_prob(VALUE)
 torch._dynamo.reset()
 return f(v, w), torch.compile(f, backend="eager", fullgraph=True)(v, w)
 """
-# A distribution, and a value that it may give.
+# Distribution -> a value that it may give.
 _DISTRIBUTIONS = {
     "Normal(v, w)": "v * 2",
     "LogNormal(v, w)": "w",

@@ -1,5 +1,5 @@
-"""Small programs of the operators that the text of a pass or a backend mentions: one applied twice,
-two in a row, one on either side of a write, several nearly equal calls.
+"""Small programs of the operators that the text of a pass or a backend mentions: one operator
+applied twice, two in a row, one before and after a write, or several nearly equal calls.
 
 The calls are torch's own samples. Eager mode shows which programs can run.
 """
@@ -33,9 +33,9 @@ from patchgate.probe.numerics.sample_calls import (
     tensors_in,
 )
 
-# Operators that are written as signs, and the copy.
+# Operators that Python writes as signs, and the copy.
 _ARITHMETIC = {"add", "sub", "mul", "div", "neg", "gt", "pow", "clone"}
-# Names of the module `operator` -> torch's.
+# Name in the module `operator` -> torch's name.
 _OPERATORS = {
     "truediv": "true_divide",
     "floordiv": "floor_divide",
@@ -47,8 +47,8 @@ _OPERATORS = {
 }
 # An overload takes only some calls of its operator, so the operator is called in its place.
 _OVERLOAD = re.compile(r"^(torch\.ops\.\w+\.\w+)\.\w+$")
-# The most operators, calls of each, operators around a write, pairs in a row, and programs of
-# integers and booleans.
+# The most operators, calls of each, calls of each before and after a write, rows of two operators,
+# and programs of integers and booleans.
 _MOST, _CALLS, _WRITTEN, _ROWS, _OTHERS = 14, 4, 2, 40, 24
 # Dtypes for functions that make a tensor from numbers. Their default is float32.
 _MADE_DTYPES = (torch.float64, torch.int64, torch.bool, torch.float32)
@@ -73,9 +73,9 @@ class _Call:
 
 
 def mentioned_programs(mentions: Sequence[str], seed: int) -> Iterator[Program]:
-    """Texts of programs and their inputs, in turns: formulas, programs of one operator, programs of
-    two in a row, programs whose middle value is read again, and programs with integers, booleans
-    and NaN.
+    """Yield texts of programs and their inputs. The kinds alternate: formulas, programs of one
+    operator, programs of two in a row, programs whose middle value is read again, and programs with
+    integers, booleans and NaN.
     """
     functions = dict.fromkeys(_OVERLOAD.sub(r"\1", name) for name in mentions)
     words = {name: word for name in functions if (word := _operator_word(name))}
@@ -114,8 +114,8 @@ def _formulas(words: Iterable[str], seed: int) -> Iterator[Program]:
 def _of_other_inputs(
     programs: Sequence[Program], *changes: Callable[[torch.Tensor], torch.Tensor]
 ) -> Iterator[Program]:
-    """The programs with changed inputs, for each change that changes any and with which the program
-    runs.
+    """Yield each program with inputs changed by each of `changes`, if the change has an effect and
+    the program still runs.
     """
     for text, inputs in programs:
         for change in changes:
@@ -142,8 +142,8 @@ def _booleans(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def by_mention(programs: Sequence[Program], mentions: Sequence[str]) -> list[int]:
-    """The places of programs, first those that call mentioned operators which few other programs
-    call.
+    """Return the indices of the programs. A program comes earlier if it calls a mentioned operator
+    that few other programs call.
     """
     words = mentioned_stems(mentions)
     called = [words & _stems_called(program) for program in programs]
@@ -271,8 +271,8 @@ def _of_draws(calls: Sequence[_Call]) -> Iterator[Program]:
 
 def _of_one(calls: Sequence[_Call]) -> Iterator[Program]:
     """Programs of one operator. One has all its calls, the first of them twice. Each call is also
-    followed by a product, and applied to its own result. Some calls stand on either side of a
-    write, have a result that is written, or take a row that is expanded.
+    followed by a product, and applied to its own result. Some calls come before and after a write,
+    have a result that is written to, or take a row that is expanded.
     """
     inputs = [tensor for call in calls for tensor in call.tensors]
     if len(inputs) <= len(_LETTERS):
@@ -298,7 +298,7 @@ def _halves(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _row(first: Sequence[_Call], second: Sequence[_Call]) -> Program | None:
-    """A call of one operator whose result is passed to another; None if no call fits."""
+    """A program that passes the result of one operator to another; None if no calls fit."""
     for one, other in itertools.product(filter(_Call.gives_dimensions, first), second):
         rest = _LETTERS[len(one.tensors) :]
         for at in range(min(2, len(other.tensors))):

@@ -29,7 +29,7 @@ from patchgate.probe.protocol import Function, Interpreted, Run, Stage
 
 # The fewest rows of an input that is run row by row, and the most rows that are run.
 _FEWEST, _MOST = 4, 16
-# Heads with random weights that take a row as input, and the tokens of each head.
+# The number of heads with random weights that choose a token for a row, and each head's tokens.
 _HEADS, _VOCABULARY = 64, 128
 # The largest relative difference in float64 at which rows count as independent: a few thousand
 # roundings.

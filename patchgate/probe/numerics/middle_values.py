@@ -20,8 +20,8 @@ _VALUES = (ast.Call, ast.BinOp, ast.UnaryOp, ast.Subscript)
 
 
 def with_readers(programs: Iterable[Program]) -> Iterator[Program]:
-    """The programs that have middle values, changed to return these too: in turns the values
-    themselves and their negatives.
+    """Yield the programs that have middle values, changed to return these too: alternately one
+    program with the values themselves and one with their negatives.
     """
     ways = itertools.cycle(("{}", "-{}"))
     for text, inputs in programs:

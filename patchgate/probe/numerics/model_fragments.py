@@ -1,9 +1,9 @@
 """Fragments of models in the spellings that passes over graphs look for, and near misses of them:
 equal small calls, constants, casts, views, values that are written or used twice.
 
-Fragments are separated by empty lines and read inputs by name. None has a result that Inductor
-itself changes, such as a cast to half precision and back, or zero times a possible NaN; or for
-which Inductor returns an input, such as a sum with zeros.
+Fragments are separated by empty lines and read inputs by name. Left out are results that Inductor
+itself changes, such as a cast to half precision and back, or zero times a possible NaN, and results
+for which Inductor returns an input, such as a sum with zeros.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ _SHAPES: dict[str, tuple[int, ...]] = {
     **{"c": (1, 6), "m": (6, 6), "n": (6, 6)},
     **dict.fromkeys(("v", "w", "center", "spread"), (6,)),
     **dict.fromkeys(("q", "k", "u"), (2, 3, 3, 8)),
-    # Twice as many rows as three products have columns: passes join only products of many rows.
+    # `rows` has twice as many rows as three products have columns, because passes join only
+    # products of many rows.
     **{"image": (2, 4, 6, 6), "filters": (4, 4, 3, 3), "rows": (36, 6)},
     **{"turned": (6, 4), "apart": (4, 12)},  # the shapes in memory
 }
-# These are run with gradients too.
+# These fragments are run with and without gradients.
 _TRAINED = """
 # operands in the other order than they are made
 x, y = a.sin(), b * 2
@@ -460,8 +461,8 @@ return (x.sum(-1), x.mean(0), x * a, x.squeeze(), x @ c, x.softmax(-1), x.expand
 )
 """
 # For every pass and backend: writes to inputs that are not dense, slices of slices, and arithmetic
-# with numbers that change nothing and with numbers that do. Each result of the arithmetic is used
-# in a computation, because a pass may leave results alone, and torch returns an input for some.
+# with numbers that change nothing and with numbers that do. A further computation uses each result
+# of the arithmetic: a pass may skip the graph's results, and torch returns an input for some.
 FIRST = """
 turned.mul_(2)
 return turned.sum(0), turned + b
@@ -638,7 +639,7 @@ i = torch.arange(8)
 x = a.flatten()
 return x[(i - 3) & 7], x[(i - 9) % 8], x[(2 - i) >> 3], x[(i - 8) | 1], x[(i - 4) ^ 5], (i - 3) // 2
 """
-# These are compiled by another thread than the thread that imported the patch.
+# These programs are compiled in another thread than the one that imported the patch.
 OF_A_THREAD = """
 import concurrent.futures
 f = torch.compile(lambda x, y: ((x @ y).relu().sum(-1), (x * 2).sin()))
@@ -647,7 +648,7 @@ with concurrent.futures.ThreadPoolExecutor(1) as pool:
 """
 
 
-# Each call draws other numbers, and an assert of the user's raises.
+# Each call must draw new random numbers, and a user's assert must raise.
 OF_CALLS = """
 f = torch.compile(lambda x: (torch.nn.functional.dropout(x, 0.5), torch.rand_like(x) + x,
     torch.randn(3, 4).cos(), torch.randperm(24)))
@@ -661,7 +662,8 @@ except RuntimeError:
 """
 
 
-# A product, reductions, memory that is free again, and an input that is read and then written.
+# For each set of options: a product, reductions, memory that is free again, and an input that is
+# read and then written.
 OF_OPTIONS = """
 x = a @ m
 y = x.relu() @ n

@@ -22,8 +22,8 @@ def differ(unpatched: str, patched: str) -> dict[str, Any]:
     there are any.
 
     Shares are of elements, errors are relative 2-norms; `worst_*` is the error of the worst
-    element, in ulps of the output's dtype. `memory` has the faults of patched kernels whose kind no
-    unpatched kernel has, and `launches` has each kernel's first launch that differs.
+    element, in ulps of the output's dtype. `memory` has the faults of patched kernels, without the
+    kinds that unpatched kernels have too. `launches` has each kernel's first launch that differs.
     """
     ours, theirs = load_files(unpatched, patched)
     metrics = _compare(ours["outputs"], theirs["outputs"])

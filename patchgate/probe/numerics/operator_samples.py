@@ -1,9 +1,9 @@
 """Runs torch's own samples of the operators that a patch replaces, compiled and in eager mode, and
 writes the results.
 
-Without the patch, the samples are made and written with their results; with it, they are read from
-that file, so that both sides run the same ones. A function is looked up after the patch is
-installed, since `OpInfo` holds the original.
+Without the patch, the samples are made, and written to a file with their results. With the patch,
+they are read from that file, so that both runs use the same samples. Each function is looked up
+after the patch is installed, because `OpInfo` holds the original function.
 """
 
 from __future__ import annotations
@@ -133,50 +133,51 @@ from patchgate.probe.protocol import OfferRun, RunOperators
 from patchgate.probe.simulate.needs_device import NeedsDevice, missing_answer
 from patchgate.probe.simulate.sent_tensors import OF_SENDING
 
-# Operators for one name.
+# The most operators whose samples are run for one replaced name.
 _OPERATORS = 4
-# Samples in one compiled graph; one that raises is found by halving.
+# Samples in one compiled graph. If the graph raises, halving the group finds the sample at fault.
 _TOGETHER = 20
-# Samples that are traced, run without code, and compiled to code, the most telling first. Tracing
-# one took 10 to 20 ms of CPU, a compile of 20 took 2 to 4 s.
+# The most samples to trace (without programs), to trace alone after their group raised, to compile
+# (half of these if traced; all programs if not), and to compile as traces differ or raise. Tracing
+# a sample took 10 to 20 ms of CPU, and compiling 20 samples took 2 to 4 s.
 _TRACED, _ALONE, _COMPILED, _TELLING, _RAISING = 160, 60, 40, 18, 3
-# Further samples in eager mode only, and how often inputs are moved.
+# The most samples that run in eager mode only, and how often the inputs of a sample are moved.
 _EAGER, _MOVED = 640, 2
-# The most compiles, without those that look for the first sample that raises. It is a count and no
-# time limit, so that every machine runs the same ones.
+# The most compiles of few groups, not counting those that search for the first sample that raises.
+# This is a count and not a time limit, so that every machine compiles the same samples.
 _COMPILES = 12
 # Samples whose code for a simulated GPU is run.
 _SIMULATED = 40
-# Samples of a source that are tried for random numbers, samples that are kept of these, and samples
-# that are kept with their slopes.
+# The most samples of a source that are run to see if they draw random numbers, that are kept
+# because they do, and that are kept to compare their gradients with slopes.
 _TRIED, _DRAWN, _SLOPES = 24, 6, 3
-# Samples of a module of which a part is replaced, and modules that call a function of which torch
-# has no samples.
+# The most samples of a module if only a part of it is replaced, and the most modules that are run
+# because they call a function for which torch has no samples.
 _PARTS, _CALLERS = 36, 3
-# Modules with more than `_SMALL` parts are large. Traced samples of a large module have at most
-# `_TRACED_PARTS` parts together, but `_AT_LEAST` samples are traced. Tracing a decoder of 26 parts
-# took 3 to 7 s of CPU, and compiling it took 20 s.
+# A module with more than `_SMALL` parts is large. The number of its samples that are traced is
+# `_TRACED_PARTS` divided by its number of parts, but at least `_AT_LEAST`. Tracing a decoder of 26
+# parts took 3 to 7 s of CPU, and compiling it took 20 s.
 _SMALL, _TRACED_PARTS, _AT_LEAST = 4, 64, 4
 # Programs in addition to the programs of the operators that a patch mentions.
 _PROGRAMS = 110
 # Programs of kernels whose sizes change.
 _RESIZED = 13
-# Programs of which middle values are read again.
+# Programs that are also run in a form that returns their middle values.
 _READ = 10
-# Programs of forward and backward that are compiled if all traces are unchanged.
+# Programs with graphs of forward and backward that are compiled if all traces are unchanged.
 _TRAINED = 6
-# The source of programs of a seed, and random programs of a source.
+# The title of the source of all programs of a seed, and the random programs of a kind in a source.
 _RANDOM = "random programs"
 _DRAWN_PROGRAMS = 30
-# Programs that are run with what a patch offers.
+# Programs that are run with each backend or pass that a patch offers.
 _OFFERED = 40
 # The most elements of the results of a long call.
 _RESULTS = 100_000
 # The most elements of the tensors of a program that a report writes out.
 _WRITTEN_OUT = 200
-# Names that act only while code is made of a graph.
+# Names that act only while code is made from a graph.
 _OF_CODE = re.compile(r"^torch\._inductor\.(?:lowering|kernel|ir|codegen|scheduler)\b")
-# Names that act on loops in C++.
+# Names that act on loops in generated C++.
 _OF_LOOPS = re.compile(r"^torch\._inductor\.codegen\.cpp\.")
 # Names that act only in code for a GPU.
 _OF_TRITON = re.compile(r"^torch\._inductor\.codegen\.triton\b")
@@ -197,12 +198,13 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
     with reproducible(request["profile"], training=True):
         some = [sample for sample in given if sample.traced]
         samples, eager, _ = steady(some, _TRACED + sum(sample.is_program for sample in given))
-        # Before anything is traced, as with the patch: Dynamo leaves code alone that it has broken.
+        # Count before anything is traced, as with the patch: Dynamo skips code whose graph broke.
         wanted = counted_samples(samples, counting_backend(names))
         steps = without_errors(_counts(samples, {key: len(STEPS[key[1]]) for key in wanted}, names))
         kept = _kept(samples) if request["joint"] else {}
         serial = loops_of_one_thread() if any(map(_OF_LOOPS.match, names)) else None
-        # Torch traces few programs wrongly: these are compiled without the patch too.
+        # Torch traces few programs wrongly, so eager results stand in for their traces. Programs
+        # that differ are compiled without the patch too.
         traced = dict(enumerate(eager)) if _acts_on_graphs(request) else _traced(samples)
         # Samples that torch itself does not trace are not judged.
         failed = {i: result for i, result in traced.items() if isinstance(result, str)}
@@ -279,8 +281,8 @@ def settings_after(run: Callable[[], T]) -> tuple[T, list[str]]:
 
 
 def _stages(request: RunOperators) -> dict[str, bool]:
-    """The stages in which the replaced names can act: in eager mode, before code is made, as it is
-    made, and in code for the CPU.
+    """The stages in which the replaced names can act: in eager mode, before code is made, while
+    code is made, and in code for the CPU.
     """
     alone = {*request["keys"], *_compiler_functions(request)}
     alone -= {*request["joint"], *request["kernels"]}
@@ -297,12 +299,12 @@ def _stages(request: RunOperators) -> dict[str, bool]:
 def steady(
     samples: Sequence[Sample], most: int
 ) -> tuple[list[Sample], list[Any], dict[int, tuple[int, int]]]:
-    """At most `most` samples that run in eager mode, their results, and the graphs and breaks of
-    samples that compile by themselves.
+    """Return at most `most` samples that run in eager mode, their results, and the numbers of
+    graphs and graph breaks of the samples that compile by themselves.
 
-    Samples whose results vary are left out: they draw random numbers, or read memory that nothing
-    has written. Calls in which torch makes NaN of infinities are left out too, because equal
-    formulas differ there.
+    Samples whose results vary are left out: they draw random numbers or read uninitialised memory.
+    Calls in which torch makes NaN from infinities are left out too, because equivalent formulas
+    may differ in such calls.
     """
     kept, eager = list[Sample](), list[Any]()
     compiles = dict[int, tuple[int, int]]()
@@ -332,8 +334,8 @@ def _outcome_and_compiles(sample: Sample) -> tuple[Any, tuple[int, int]]:
 
 
 def _can_be_judged(sample: Sample) -> bool:
-    """False for a long call whose results are large, or which fails with tensors without numbers;
-    and for a call under vmap if torch's own rule gives other results than single calls.
+    """False for a long call that has large results or fails with meta tensors, and for a call under
+    vmap if torch's own batching rule and single calls give different results.
     """
     if sample.how == VMAPPED:
         return _says(all, sample)
@@ -373,9 +375,9 @@ def _with_its_writes(sample: Sample, result: Results) -> Sample:
 
 
 def _spread(sample: Sample, eager: Results) -> Spread:
-    """The largest moves of the results when inputs move by their last digit, under autocast by the
-    last digit of bfloat16. Inputs of a program that compiles by itself are not moved, because no
-    code is made of that program.
+    """Return the largest changes of the results when inputs change by about their last digit
+    (under autocast, by the last digit of bfloat16). Inputs of a program that compiles by itself are
+    left unchanged, because no code is made from it.
     """
     spread = {
         part: [moved(part, each, each) for each in tensors] for part, tensors in eager.items()
@@ -438,7 +440,7 @@ def _cast(dtypes: Mapping[torch.dtype, torch.dtype], value: Any) -> Any:
 
 
 def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sample]]]:
-    """Name -> the source of its samples, and the samples of each source, the closest first."""
+    """Return name -> titles of its sources of samples, and each source's samples, closest first."""
     training, compiler = request["training"], request["compiler"]
     passes = [*request["passes"], *request["offers"]]
     names = [*request["names"], *request["offers"]]
@@ -489,7 +491,7 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
 
 
 def _of_operator(name: str, ops: Sequence[Any]) -> dict[str, list[Sample]]:
-    """Operator -> its samples. The samples of an overload that is replaced come first."""
+    """Return operator -> its samples. If an overload is replaced, its samples come first."""
     overload = overload_in(name)
     called = "" if overload else name.removeprefix("torch.")
     if not ops and called.startswith("nn.functional._"):
@@ -510,7 +512,7 @@ def _of_operator(name: str, ops: Sequence[Any]) -> dict[str, list[Sample]]:
 
 
 def _of_module(name: str) -> list[Sample]:
-    """Samples of a constructor, of a forward, or of a method that it may call."""
+    """Samples of a replaced constructor, of a forward, or of a method that a forward may call."""
     owner, method = module_in(name), name.rpartition(".")[2]
     if method == "__init__":
         return samples_of_making(owner, module_db())
@@ -536,13 +538,13 @@ def _most_traced(samples: Sequence[Sample]) -> int:
 
 
 def _untraced(samples: Sequence[Sample]) -> list[Sample]:
-    """The samples for eager mode alone."""
+    """The same samples, marked to run in eager mode only."""
     return [replace(sample, traced=False) for sample in samples]
 
 
 def _parts(owner: Any) -> list[Sample]:
-    """A few samples of a module of which a part is replaced, with and without each optional tensor
-    and with each setting; in eager mode only, because compiling whole modules takes long.
+    """A few samples of a module of which only a part is replaced, with and without each optional
+    tensor and with each setting. Eager mode only, because compiling whole modules takes long.
     """
     by_form: dict[str, list[Sample]] = {}
     for sample in samples_of_module(owner, module_db()):
@@ -553,7 +555,7 @@ def _parts(owner: Any) -> list[Sample]:
 
 
 def _that_draw(samples: Sequence[Sample]) -> list[Sample]:
-    """The first samples that draw random numbers, and some whose gradient is a slope."""
+    """The first samples that draw random numbers, and some that compare gradients with slopes."""
     found = (sample for sample in samples[:_TRIED] if _says(any, sample))
     drawn = list(itertools.islice(found, _DRAWN))
     distinct = {sample.text: sample for sample in map(with_slope, drawn)}.values()
@@ -568,7 +570,7 @@ def _says(of: Callable[[list[torch.Tensor]], bool], sample: Sample) -> bool:
 
 
 def _training(names: Sequence[str]) -> list[Sample]:
-    """Programs that call one of the functions of training."""
+    """Programs that each call one of the named functions of training."""
     generator = torch.Generator().manual_seed(SEED)
     return [
         Sample(text, args, {}, traced=is_compiled)
@@ -583,7 +585,7 @@ def _compiling(names: Sequence[str]) -> list[Sample]:
 
 
 def _cached(names: Sequence[str]) -> list[Sample]:
-    """Programs that call one of the functions that make keys."""
+    """Programs that each call one of the named functions that make cache keys."""
     found = cache_key_programs(names, torch.Generator().manual_seed(SEED))
     return [Sample(text, args, {}, how=COMPILING, traced=False) for text, args in found]
 
@@ -601,7 +603,7 @@ def _trained(mentions: Sequence[str]) -> list[Sample]:
 
 
 def _at_random(mentions: Sequence[str], seed: int = SEED, *, trained: bool = False) -> list[Sample]:
-    """Random programs."""
+    """The first random programs of a seed, for inference or for training."""
     found = itertools.islice(random_programs(seed, mentions, trained=trained), _DRAWN_PROGRAMS)
     return [Sample(*program, {}) for program in found]
 
@@ -616,9 +618,9 @@ def _of_seed(mentions: Sequence[str], seed: int) -> list[Sample]:
 
 
 def _programs(mentions: Sequence[str]) -> list[Sample]:
-    """Programs that always come first and programs of the mentioned operators, in turns, then other
-    programs. If operators are mentioned, other programs that call a rare one of them come earlier.
-    Programs that also return their middle values follow the first of the other programs.
+    """Return alternately a fixed first program and a program of the mentioned operators, then other
+    programs, then random ones. If operators are mentioned, other programs that call a rare one of
+    them come earlier. Variants that return middle values follow the first `_READ` other programs.
     """
     kinds = {"": programs(SEED), **resized_programs(SEED)}
     others = [(program, how) for how, known in kinds.items() for program in known]
@@ -676,7 +678,7 @@ def _weights(offers: Sequence[str]) -> list[Sample]:
 
 
 def read_samples(path: str) -> dict[str, Any]:
-    """A file that this module has written without a patch."""
+    """Return the contents of a file that this module has written without a patch."""
     written: dict[str, Any] = torch.load(path, weights_only=False)
     return written | {"samples": [Sample(**each) for each in written["samples"]]}
 
@@ -739,7 +741,7 @@ def _compiled_groups(
     telling = sorted((i for i in excess if excess[i] > 1), key=lambda i: -excess[i])
     raising = [i for i in telling if isinstance(now[i], str)]
     differing = _with_others_of_sizes(samples, [i for i in telling if i not in raising])
-    # If all traces are unchanged, only code can be wrong; without traces every program may be.
+    # If all traces are unchanged, only code can be wrong; without traces any program can be wrong.
     few = _COMPILED // 2 if now else max(_COMPILED, sum(each.is_program for each in samples))
     if written["kept"] and not written["makes_code"]:
         few = _TRAINED  # graphs of forward and backward, which take long
@@ -752,7 +754,7 @@ def _compiled_groups(
 
 def _offered(offer: str, samples: Sequence[Sample], patch: str | None) -> dict[int, Any]:
     """Run the first programs with a backend or pass that the patch offers. Return the results or
-    the error of each program that the offer does not refuse; empty if it compiles nothing.
+    the error of each program that the offer does not refuse; {} if the offer compiles nothing.
 
     A backend also runs programs that change weights.
     """
@@ -800,7 +802,7 @@ def _run_again(samples: Sequence[Sample], compiler: Callable[[Any], Any]) -> dic
 
 def _with_others_of_sizes(samples: Sequence[Sample], differing: Sequence[int]) -> list[int]:
     """The first samples that differ. If one of them is a program of several sizes, all programs of
-    that kind are included in their order: run alone, the program would be another graph.
+    that kind are included in their order, because the program alone would give another graph.
     """
     first = [*differing[:_TELLING]]
     apart = {"", SLOPE, *OPTIONS}
@@ -848,13 +850,13 @@ def _kept(samples: Sequence[Sample]) -> dict[int, int]:
 def _called(
     samples: Sequence[Sample], chosen: Sequence[int], eager: Sequence[Any], spread: Sequence[Spread]
 ) -> tuple[dict[int, Any], dict[int, tuple[int, int]]]:
-    """The results of chosen samples that differ in eager mode from the results without the patch,
-    and the graphs and breaks of chosen samples that compile by themselves. Memory that nothing has
-    written is filled, as it may be in a user's process.
+    """Run the chosen samples in eager mode. Return the results that differ from those without the
+    patch, and the graphs and breaks of samples that compile by themselves. Uninitialised memory is
+    filled, as it may be in a user's process.
     """
     # A process may validate a model before training, so calls after inference come first. Calls on
-    # a GPU have tensors without numbers and come last: other calls must not get what a patch keeps
-    # of such tensors.
+    # a GPU have tensors without values and come last: if a patch keeps such a tensor, no other call
+    # may get it.
     turns = {AFTER_INFERENCE: -1, ON_A_GPU: 1}
     order = sorted(chosen, key=lambda i: turns.get(samples[i].how, 0))
     outcomes = {i: _outcome_and_compiles(samples[i]) for i in order}
@@ -875,8 +877,8 @@ def _excess(sample: Sample, after: Any, before: Any, spread: Spread) -> float:
 
 
 def _is_judged(sample: Sample, result: Any, eager: Results) -> bool:
-    """False if a seeded call drew other random numbers, and if a call raises that a kernel may
-    refuse, such as a second derivative.
+    """False for a seeded call that drew other random numbers, and for the error of a call that a
+    kernel may refuse, such as a second derivative.
     """
     if isinstance(result, str):
         return sample.how not in MAY_REFUSE or TWO_DEVICES in result
@@ -903,7 +905,7 @@ def _simulated(
 ) -> dict[int, Any]:
     """Run the samples' code for the simulated GPU. Return the results or the error of each sample.
     Samples that only a real GPU can run are left out, and so are samples of several sizes, because
-    sizes are constants there.
+    sizes are constants in this code.
     """
     profile = request["simulated"]
     chosen = [at for at in chosen if not samples[at].first and samples[at].how not in OPTIONS]
@@ -946,8 +948,8 @@ def _call(
 
 
 def _surrounded(function: Callable[..., Any], seed: int) -> Callable[..., Any]:
-    """The function after a pointwise operation and before a neighbour; both results are used
-    twice.
+    """Return a function that runs a pointwise operation, the given function and further operations,
+    which use its result twice.
     """
 
     def neighbours(*args: Any, **kwargs: Any) -> Any:
@@ -1036,7 +1038,7 @@ def _literal(value: Any) -> Any:
 
 def _drawn(value: Any) -> Any:
     if not isinstance(value, torch.Tensor) or not value.is_floating_point():
-        return _literal(value)  # of integers the values may decide the shapes of results
+        return _literal(value)  # values of integers may decide the shapes of results
     made = f"torch.randn({list(value.shape)}, dtype={value.dtype})"
     return AsWritten(f"{made}.requires_grad_()" if value.requires_grad else made)
 
@@ -1077,7 +1079,7 @@ def _filled(functions: Sequence[Callable[..., Any]], calls: Sequence[tuple[Any, 
 
 
 def _outcome(samples: Sequence[Sample], run: Callable[..., list[Any]]) -> Any:
-    """Run one sample: its results, the gradients and the inputs after the call, or its error."""
+    """Run one sample. Return its results, gradients and inputs after the call, or its error."""
     drawing = REDRAWN, TRAINED_REDRAWN, SLOPE, COMPILING
     draws = any(sample.how in drawing for sample in samples)
     # These samples draw from the process's generators; other samples must not get other numbers.
@@ -1109,8 +1111,8 @@ def _own_generators() -> Iterator[None]:
 
 
 def _rounded(results: Results) -> Results:
-    """The results of a call under autocast, all in bfloat16: autocast decides in which dtype a part
-    is computed.
+    """Round the results of a call under autocast to bfloat16, because autocast decides in which
+    dtype each part is computed.
     """
     cast = dict.fromkeys((torch.float32, torch.float64), torch.bfloat16)
     return {part: [_cast(cast, each) for each in tensors] for part, tensors in results.items()}
@@ -1227,11 +1229,11 @@ def _gradients(
 
 
 def _groups(samples: Sequence[Sample], chosen: Iterable[int]) -> list[Sequence[int]]:
-    """Groups of samples that are compiled together. Samples of several sizes are apart, because
-    their sizes are symbols or they make a second graph of the same text. Programs that write to
-    their inputs are apart, because a pass may leave such a graph alone. Of these, programs with a
-    gradient are apart again: AOTAutograd then writes outside of the graph, where no pass can do it
-    wrong.
+    """Group the samples that are compiled together. Samples of several sizes have groups of their
+    own, because their sizes are symbols or they make a second graph of the same text. Programs that
+    write to their inputs have groups of their own, because a pass may skip graphs with writes. If
+    such programs have a gradient, they form further groups: AOTAutograd then writes outside of the
+    graph, where passes do not act.
     """
     kinds: dict[tuple[bool, str, bool, bool], list[int]] = {}
     for i in chosen:
@@ -1257,7 +1259,7 @@ def run_compiled(samples: Sequence[Sample], backend: Any = "inductor") -> list[R
     compiled = torch.compile(_in_line(len(samples)), backend=backend, dynamic=dynamic)
     with (
         inductor_config.patch(OPTIONS.get(samples[0].how, {})),
-        shape_config.patch(use_duck_shape=False),  # sizes that are equal now may change apart
+        shape_config.patch(use_duck_shape=False),  # equal sizes may change independently
         # A function that breaks the graph is compiled on its own, anew for each sample.
         dynamo_config.patch(recompile_limit=2 * _TOGETHER),
     ):
@@ -1299,7 +1301,7 @@ def _compiled(
         group = groups.pop(0)
         first = samples[group[0]]
         way = first.how if first.is_program else ""
-        # Further programs seldom run other lines, and tracing doubles the time of each program.
+        # Further programs seldom reach new lines, and tracing lines doubles a program's time.
         is_traced = way not in traced or (backend == "inductor" and not first.is_program)
         try:
             with contextlib.nullcontext() if is_traced else untraced():

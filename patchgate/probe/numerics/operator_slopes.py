@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-# Half the distance of the two points of a slope, and of the points of a second slope. If the two
+# Half the distance between the two points of a slope, for a first and a second slope. If the two
 # slopes differ, the operator has a step or a bend there, or computes with few digits.
 _STEP, _SECOND = 1e-3, 4e-3
 # The share by which two slopes may differ, by which the slopes to either side may differ, and by
@@ -31,9 +31,9 @@ class _Found(Enum):
 
 
 def wrong_gradient(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
-    """The fault of the first gradient of a call that is not the slope of the result; empty if every
-    gradient is a slope. None if gradients are not judged: the precision is not double, or one may
-    differ on purpose.
+    """Describe the first gradient of a call that is not the slope of the result; empty if every
+    gradient is a slope. None if gradients are not judged: the precision is not double, or a
+    gradient may differ on purpose.
 
     A gradient may differ on purpose if it is zero or missing, if it is not zero although the
     result is constant, as for a rounded number, or if the operator returns the numbers of an
@@ -41,7 +41,7 @@ def wrong_gradient(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     """
     leaves, form = pytree.tree_flatten((args, kwargs))
     own = [at for at, each in enumerate(leaves) if torch.is_tensor(each) and each.requires_grad]
-    # Numbers around one hide a forgotten factor.
+    # Numbers around one would hide a forgotten factor.
     point = [leaves[at].detach() * (0.6 + 0.1 * (place % 4)) for place, at in enumerate(own)]
     if not _is_judged(overload) or {each.dtype for each in point} != {torch.float64}:
         return None
@@ -56,7 +56,7 @@ def wrong_gradient(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 
     try:
         found = dict(_compared(results, point))
-    except Exception:  # which numbers it takes, only the operator knows
+    except Exception:  # only the operator knows which numbers it takes
         return None
     if not found or _Found.UNCLEAR in found.values():
         return None
@@ -83,7 +83,7 @@ def _compared(
     """
     noise = torch.Generator().manual_seed(0)
     outputs = results([each.clone().requires_grad_() for each in point])
-    # A formula may take a result without a gradient for a constant, such as the scale of each row.
+    # A formula may treat a result without a gradient as a constant, such as the scale of each row.
     is_partial = not all(each.requires_grad for each in outputs)
     if is_partial or any(torch.equal(a.flatten(), b.flatten()) for a in outputs for b in point):
         yield 0, _Found.UNCLEAR

@@ -28,7 +28,7 @@ _SIGNS = {
     "__lshift__": "bitwise_left_shift",
     "__rshift__": "bitwise_right_shift",
 }
-# Samples of one operator whose calls are recorded.
+# The most samples of one operator whose calls are recorded.
 _RECORDED = 12
 _NAMESPACES = torch.ops.aten, torch.ops.prims
 _PREFIXES = ("native_", "_native_", "make_", "lower_", "tuned_", "fallback_")
@@ -42,7 +42,7 @@ _SUFFIXES = (
     "_overrideable",
     "_decomp",
 )
-# A word of the name of one of Inductor's functions for a family of operators -> the operators.
+# Word in the name of an Inductor function that handles a family of operators -> the operators.
 _FAMILIES = {
     "reduction": ("sum", "amax", "var", "argmax"),
     "reduce": ("sum", "amax", "mean"),
@@ -91,7 +91,7 @@ def operators_of(names: Iterable[str], known: Sequence[Any]) -> dict[str, list[A
     by_word = _words(known)
     found = {name: _by_name(operator_in(name), by_word) for name in names}
     left = {operator_in(name) for name, ops in found.items() if not ops}
-    # Running all operators takes half a minute; only a name that torch has can be called.
+    # Running all operators takes half a minute, so only names that torch has are searched for.
     left = {word for word in left if any(hasattr(ops, word) for ops in _NAMESPACES)}
     called = _calling(left, known) if left else {}
     return {
@@ -107,7 +107,7 @@ def operators_by_name(names: Iterable[str], known: Sequence[Any]) -> dict[str, l
 
 
 def _words(known: Sequence[Any]) -> dict[str, list[Any]]:
-    """Name or alias of an operator, whole or without torch's additions -> the OpInfos."""
+    """Name or alias of an operator, both whole and without torch's additions -> the OpInfos."""
     by_word: dict[str, list[Any]] = {}
     for op in known:
         for word in (
@@ -124,7 +124,7 @@ def _words(known: Sequence[Any]) -> dict[str, list[Any]]:
 
 
 def operator_in(name: str) -> str:
-    """The word in a replaced name that is an operator, if there is one: `add` of
+    """The word in a replaced name that may name an operator, such as `add` in
     `...lowerings[aten.add.Tensor]`.
     """
     entry = _ENTRY.search(name)
@@ -144,7 +144,7 @@ def _by_name(word: str, by_word: dict[str, list[Any]]) -> list[Any]:
 
 
 def stem(word: str) -> str:
-    """The word without torch's additions to the name of an operator: `softmax` of
+    """The word without torch's additions to the name of an operator, such as `softmax` for
     `_softmax_backward`.
     """
     word = word.lower().strip("_") if not word.startswith("__") else word
@@ -156,13 +156,13 @@ def stem(word: str) -> str:
 
 
 def overload_in(name: str) -> str:
-    """`ops.aten.add.Tensor` of `...lowerings[aten.add.Tensor]`; empty for any other name."""
+    """The overload in a name: `ops.aten.add.Tensor` for `...[aten.add.Tensor]`; empty if none."""
     entry = _OVERLOAD.search(name)
     return f"ops.{'.'.join(entry.groups())}" if entry else ""
 
 
 def module_in(name: str) -> Any:
-    """The class of modules that a replaced name is a method of, or None."""
+    """The module class to which a replaced method belongs; None for any other name."""
     owner: Any = torch
     for part in name.split(".")[1:-1]:
         owner = getattr(owner, part, None)

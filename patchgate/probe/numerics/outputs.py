@@ -1,7 +1,7 @@
 """Runs a workload for several seeds and special inputs, and writes its outputs to a file.
 
-It runs on the CPU, on a real GPU, or on the CPU with the code for a simulated GPU. Each side writes
-a file, and `numeric_metrics` compares both files.
+The workload runs on the CPU, on a real GPU, or on the CPU with the code for a simulated GPU. The
+runs without and with the patch write a file each, and `numeric_metrics` compares both files.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from patchgate.probe.simulate.needs_device import NeedsDevice, missing_answer
 _save = torch.save
 _PICKLED_BY = {name: vars(torch.Tensor)[name] for name in ("__reduce_ex__", "_reduce_ex_internal")}
 
-# Changes of every input: values at which kernels can differ although they agree on common values.
+# Changes of every input to values at which kernels may differ although they agree on common values.
 SPECIAL: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "nan": lambda x: _with_first(x, float("nan")),
     "inf": lambda x: _with_first(x, float("inf")),
@@ -74,7 +74,7 @@ def reproducible(profile: Profile, *, training: bool = False) -> Iterator[None]:
     anew.
     """
     torch.set_num_threads(1)
-    simulated = profile["kind"] == "simulated"  # only the backend knows of its device
+    simulated = profile["kind"] == "simulated"  # only the backend knows the simulated device
     device = contextlib.nullcontext() if simulated else device_context(profile | {"threads": 1})
     with torch.set_grad_enabled(training), no_caches(), device:
         yield
@@ -130,7 +130,7 @@ def _with_first(x: torch.Tensor, value: float) -> torch.Tensor:
 
 def run(request: Run, stage: Stage) -> RanWorkload:
     """Write the outputs of every seed in eager mode and compiled. Compiled code runs twice, to see
-    if it is deterministic. Return the settings that this left changed, too.
+    if it is deterministic. Also return the settings that these runs leave changed.
     """
     changed = list[str]()
 
@@ -151,7 +151,7 @@ def run(request: Run, stage: Stage) -> RanWorkload:
 
 def unmeasured(request: Patched, stage: Stage, write: Callable[[], None]) -> str:
     """Run the patch and then `write`. Return the reason why code for a simulated device cannot run;
-    empty if it ran.
+    empty if the code ran.
     """
     try:
         apply_patch(request, stage)
@@ -229,7 +229,7 @@ def _write_outputs(
                 outputs, gradients = _outputs_and_gradients(*call, dtype)
                 written["outputs"][side] += outputs
                 written["gradients"][side] += gradients
-        if is_interpreted:  # programs run one after the other, so two runs cannot differ
+        if is_interpreted:  # a kernel's programs run one by one, so two runs cannot differ
             for sides in written.values():
                 sides["again"] = sides["compiled"]
         changed = {

@@ -1,4 +1,4 @@
-"""Calls of functions and modules that torch has no samples of."""
+"""Calls of functions and modules for which torch has no samples."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _CALLS: dict[str, list[tuple[tuple[Any, ...], dict[str, Any], tuple[tuple[int, .
 
 
 def own_calls(name: str, seed: int) -> list[Call]:
-    """Calls of a function that torch has no samples of; empty if the function is neither known here
+    """Calls of a function without samples in torch; empty if the function is neither known here
     nor in `torch.nn.functional`.
     """
     made = torch.Generator().manual_seed(seed)
@@ -98,7 +98,7 @@ def _recurrences(noise: Callable[..., torch.Tensor]) -> dict[str, list[Call]]:
 
 
 def _prims(values: torch.Tensor) -> dict[str, list[Call]]:
-    """Calls of operators that Inductor lowers and whose name no function of torch has."""
+    """Calls of operators that Inductor lowers. No function of torch has their names."""
     dtypes = (torch.float64, torch.bfloat16, torch.int32, torch.bool)
     return {
         "ops.prims.convert_element_type.default": [((values * 3, dtype), {}) for dtype in dtypes],
@@ -117,7 +117,7 @@ class OwnModule:
 
 
 def own_modules() -> list[OwnModule]:
-    """The modules that torch has no samples of, with a few calls of each."""
+    """The modules for which torch has no samples, with a few calls of each."""
     made: dict[str, Any] = {name: partial(_of_floats, calls) for name, calls in _CALLS.items()}
     made["EmbeddingBag"] = _bags
     return [OwnModule(getattr(torch.nn, name), f"nn.{name}", each) for name, each in made.items()]

@@ -1,6 +1,6 @@
-"""Programs that call functions of Python which Dynamo traces in a form that a patch has given it
-(`torch.compiler.substitute_in_graph`). Results are compared, and what the call leaves of its
-arguments: iterators are read on, and lists may have changed.
+"""Programs that call Python functions for which a patch gives Dynamo another form to trace
+(`torch.compiler.substitute_in_graph`). Results are compared, and so are the arguments after the
+call: iterators are read to their end, and lists may have changed.
 
 Python itself shows which calls are valid.
 """
@@ -34,7 +34,7 @@ _ARGUMENTS = (
 )
 # The most arguments of a call, and calls with each number of arguments.
 _LONGEST, _CALLS = 3, 16
-# Some functions return an iterator without an end.
+# A program reads only the first elements of an iterator that is returned: some have no end.
 _PROGRAM = """import {module}
 @compiled
 def f(x):
@@ -53,8 +53,8 @@ def is_polyfill(name: str) -> bool:
 
 
 def polyfill_texts(polyfill: str, seed: int) -> Iterator[str]:
-    """Texts of programs that call the function of a polyfill, with one argument, with two and with
-    three, drawn from all that Python takes.
+    """Yield texts of programs that call the function of a polyfill with one, two and three
+    arguments. These are drawn from all combinations that Python accepts.
     """
     module, _, name = polyfill[len(POLYFILLS) - 1 : -1].rpartition(".")
     called = getattr(sys.modules.get(module), name, None)

@@ -1,8 +1,8 @@
 """Random programs: each line is a form whose operands and arguments are drawn.
 
-Passes go wrong where several things come together that no written program has together: a factor, a
-negative dimension, operands in the other order, a value that is read again. Eager mode shows which
-lines fit the shapes.
+Passes go wrong for combinations that no written program has, for example of a factor, a negative
+dimension, operands in the other order and a value that is read again. Eager mode shows which lines
+fit the shapes.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from patchgate.probe.numerics.operators import Calls, stem
 from patchgate.probe.numerics.pass_programs import Program
 
 # One form a line. In braces: `x`, `y` and `z` are different values, `given` is an input, and the
-# other names are arguments (`_ARGUMENTS`). Only inputs are compared, rounded or counted: a last
-# digit that differs in another value could change such a result as much as an error does. No form
-# writes different values to one place or has an infinite gradient, because sound code may differ
-# there.
+# other names are arguments (`_ARGUMENTS`). Only inputs are compared, rounded or counted: if a
+# computed value differs in its last digit, such a result could change as much as by an error. No
+# form writes different values to one place or has an infinite gradient, because the results of
+# sound code may then differ.
 _FORMS = """
 {x} + {y}
 {x} - {y}
@@ -174,24 +174,24 @@ _ARGUMENTS = {
 }
 _HOLE = re.compile(r"\{(\w+)\}")
 _FLOATS, _GIVEN = "abcd", "abcdijkp"
-# Square shapes fit where a wrong order of dimensions does not show.
+# In square shapes, a wrong order of dimensions raises no error.
 _SHAPES = ((4, 6), (4, 6), (5, 5))
 # The numbers of lines; a program ends earlier if few lines fit.
 _LENGTHS = (2, 3, 4, 4, 6, 6, 8, 12, 24)
 _TRIES = 4  # for each line
-# The weight that the forms of mentioned operators get in addition, divided by that of all forms.
+# The additional weight of all forms of mentioned operators, divided by the weight of all forms.
 _MENTIONED = 1.0
-# The shares of lines that read the line before, and of lines whose form is in the program already,
-# since passes merge and reorder such lines; of middle values that are returned too; of programs
-# with an input of other strides, and of another dtype.
+# Five shares: lines that read the line before; lines whose form is in the program already (passes
+# merge and reorder such lines); middle values that are returned too; programs with an input of
+# other strides; and programs with an input of another dtype.
 _IN_A_ROW, _AGAIN, _RETURNED, _STRIDED, _TYPED = 0.75, 0.25, 0.15, 0.2, 0.4
 # Larger values would hide the others in sums.
 _LARGEST, _ELEMENTS = 1e3, 2_000
 
 
 def random_programs(seed: int, mentions: Sequence[str], *, trained: bool) -> Iterator[Program]:
-    """Endless programs. If `trained`, their inputs of floating point have a gradient."""
-    own = 2 * seed + trained  # the programs that are trained are others
+    """Yield programs without end. If `trained`, their floating-point inputs require a gradient."""
+    own = 2 * seed + trained  # programs with gradients are drawn from another seed
     chosen, generator = random.Random(own), torch.Generator().manual_seed(own)
     forms, mentioned = _FORMS.strip().splitlines(), mentioned_stems(mentions)
     called = (
@@ -220,9 +220,9 @@ def _stems(form: str) -> set[str]:
 
 
 def _inputs(chosen: random.Random, generator: torch.Generator) -> dict[str, torch.Tensor]:
-    """Two matrices, one stored by columns at times, a tensor that is broadcast, another dtype, a
-    mask, and indices: each row once, also counted from the end; each row once in each column; and
-    any row.
+    """Draw two matrices, the second sometimes stored by columns, a tensor that is broadcast, a
+    matrix that may have another dtype, a mask, and indices: each row once, some counted from the
+    end; each row once in each column; and any rows.
     """
     rows, columns = shape = chosen.choice(_SHAPES)
     a, b, d = (torch.randn(shape, generator=generator) for _ in range(3))
@@ -248,7 +248,7 @@ def _lines(
     inputs: dict[str, torch.Tensor],
     chosen: random.Random,
 ) -> list[str]:
-    """The lines that fit."""
+    """Draw the lines of a program. Keep each line that runs with the inputs and earlier values."""
     values, lines, used = dict(inputs), list[str](), list[str]()
     length = chosen.choice(_LENGTHS)
     for _ in range(_TRIES * length):
@@ -269,7 +269,7 @@ def _lines(
 
 
 def _filled(form: str, names: Sequence[str], chosen: random.Random) -> str:
-    """The form with all holes filled; a hole that occurs twice gets one value each."""
+    """The form with all holes filled. For an argument that occurs twice, two values are drawn."""
     operands = dict(zip("xyz", chosen.sample(names, 3), strict=True))
     if names[-1] not in operands.values() and chosen.random() < _IN_A_ROW:
         operands[chosen.choice("xxxy")] = names[-1]

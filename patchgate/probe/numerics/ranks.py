@@ -2,7 +2,7 @@
 
 Mathematically the two forms are equal; their outputs are written as variants, as `metamorphic`
 does. Each rank is a process; they communicate through a file and the loopback. The patch runs in
-the ranks only, so this process can be trusted about how they end.
+the ranks only, so this process reports reliably how they end.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from patchgate.probe.protocol import Failure, Profile, Ranks, Sample, Stage
 
 RANKS = 2
 _POLL_SECONDS = 0.02
-# Bound before a patch can replace it.
+# Bound before a patch can replace them.
 _now, _open = time.monotonic, os.open
 # NCCL's multicast (NVLS) needs rights that a container may lack, and two ranks gain nothing by it.
 _LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo", "NCCL_NVLS_ENABLE": "0"}
@@ -80,7 +80,7 @@ def run_ranks(request: Sample, stage: Stage) -> Ranks:
     devices = RANKS if request["profile"]["backend"] == "cpu" else torch.cuda.device_count()
     if devices < RANKS:
         return {"unmeasured": f"this machine has {devices}"}
-    # Each attempt has its own folder, because an attempt that was killed has left one behind.
+    # Each attempt has its own folder, because a killed attempt leaves its folder behind.
     folder = tempfile.mkdtemp(prefix="ranks-", dir=os.path.dirname(request["outputs"]))
     failure = _in_ranks(
         lambda rank: _one_rank(rank, folder, request, stage), folder, request.get("patch")
@@ -102,7 +102,7 @@ def run_ranks(request: Sample, stage: Stage) -> Ranks:
 
 
 def _one_rank(rank: int, folder: str, request: Sample, stage: Stage) -> None:
-    """Both forms of this rank, compiled; and tensor-parallel in eager mode and in float64."""
+    """Write this rank's results: both forms compiled, tensor-parallel also eager and in float64."""
     profile = request["profile"]
     apply_patch(request, stage)
     stage("run")

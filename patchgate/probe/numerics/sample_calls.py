@@ -39,7 +39,7 @@ def pickled(module: Any) -> Any:
     return pickle.loads(pickle.dumps(module))
 
 
-# The most samples of one operator for each way to make them. Some of each kind come first.
+# The most samples of one operator for each way to make them. The kinds alternate.
 _PLAIN, _GRADIENT, _STRIDED, _OTHER_DTYPE, _AROUND = 14, 12, 4, 14, 4
 _CONTAINED, _OF_A_ROW = 3, 4
 _VARIED, _VARIED_SAMPLES, _DERIVED, _RESIZED, _HALF, _NOT_NUMBERS = 12, 3, 16, 8, 6, 6
@@ -55,15 +55,15 @@ _CANCELLING, _NEAR_ZERO = 2, 2.0**-26
 _EXCHANGED = 3
 # Calls with two tensors of the same numbers.
 _ALIKE = 8
-# Calls that mix dtypes, and samples that are changed to do so.
+# The most calls that mix dtypes, and the most samples from which such calls are made.
 _MIXED, _MIXED_SAMPLES = 8, 2
 # Calls of an overload with other settings.
 _SETTINGS = 6
-# Calls with the smallest integer, and the dtypes that have one.
+# The most calls with the smallest integer of a dtype, and the dtypes of such calls.
 _SMALLEST, _INTEGERS = 4, (torch.int64, torch.int32)
 #: Half precision.
 HALVES = (torch.bfloat16, torch.float16)
-# Values that replace an argument of a type: code often branches at them.
+# Type of an argument -> values that replace it, because code often branches at them.
 _NEIGHBOURS: dict[type, tuple[Any, ...]] = {
     int: (-1, 0, 1, 2),
     bool: (True, False),
@@ -77,26 +77,26 @@ _MODULE, _OP_DB, _MAKING = "module:", "op_db:", "making:"
 #: How a deployed model is run.
 DEPLOYED = "no_grad, evaluation"
 _MODES = ("training", "evaluation", "no_grad", DEPLOYED)
-#: A function that is called with other tensors first, and again after its own tensors were written;
-#: and a gradient that is the same for all elements, as for a sum.
+#: A call after a call with other tensors, repeated after its own tensors were changed; and a call
+#: with an incoming gradient that is the same for all elements, as for a sum.
 BEFORE, EXPANDED_GRADIENT = "no_grad, after other calls", "the gradient expanded"
-#: A first tensor that a graph expands from its first row, so that all rows share their memory.
+#: The graph expands the first tensor from its first row, so that all rows share their memory.
 OF_A_ROW = "with one row expanded"
-#: With infinities and NaN among the numbers.
+#: A call with infinities and NaN among the numbers.
 INFINITE = "with infinities"
 #: A program that compiles a module and calls it again with other weights.
 AGAIN = "called again with other weights"
-#: A copied module, with weights of its own.
+#: How a module is copied -> the function that copies it. The copy has weights of its own.
 COPIES: dict[str, Callable[[Any], Any]] = {
     "evaluation, copied": copy.deepcopy,
     "evaluation, pickled": pickled,
 }
-#: In training, with the same random numbers each time.
+#: A call in training with the same seed, and so the same random numbers, each time.
 DRAWN = "training, with one seed"
-#: Calls in one graph that must each draw other random numbers: of a function, and of a module in
-#: training.
+#: Several calls in one graph, each of which must draw new random numbers: calls of a function, and
+#: calls of a module in training.
 REDRAWN, TRAINED_REDRAWN = "drawn again", "training, drawn again"
-#: In training, with a backward outside of the autocast: losses are often computed there.
+#: A call in training with the backward outside of autocast, where losses are often computed.
 AUTOCAST = "training under autocast"
 #: How a program is compiled -> Inductor's options.
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -106,7 +106,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "in four threads": {"cpp.threads": 4, "cpp.min_chunk_size": 1},
     "without vectors": {"cpp.simdlen": 1},
 }
-#: In training, a call that draws the same random numbers each time.
+#: A call in training whose gradients are compared with slopes, with the same seed for each call.
 SLOPE = "its gradient is the slope of its results"
 # Further plain samples, and samples of each further dtype; both are run in eager mode only.
 _EAGER, _FURTHER_DTYPE = 60, 3
@@ -122,17 +122,17 @@ class Sample:
     function: str
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    #: "" as torch has it, "strided", "with NaN", NEXT_TO_ZERO, "with large numbers", "around SEED",
-    #: "larger"; for a module its mode.
+    #: "" for a call as torch has it; "strided", "with NaN", NEXT_TO_ZERO, "with large numbers",
+    #: "around SEED", "larger"; for a module, its mode.
     how: str = ""
     made: Call = ((), {})  #: Arguments that a module is made with.
-    first: Call | None = None  #: The call of other sizes for which the function is compiled.
+    first: Call | None = None  #: A call of other sizes for which the function is compiled first.
     writes: bool = False  #: True for a program that writes to its inputs.
-    traced: bool = True  #: False where it is run in eager mode alone.
+    traced: bool = True  #: False if the sample is run in eager mode only.
 
     @property
     def text(self) -> str:
-        """`nn.functional.pad(float32[2, 3], (1, 1), mode='reflect')`, and how the call was made."""
+        """The call, such as `nn.functional.pad(float32[2, 3], (1, 1))`, and how it was made."""
         if self.is_program:
             written = map(str.strip, self.function.splitlines()[1:])
             lines = "; ".join(filter(None, written))
@@ -177,10 +177,10 @@ class Sample:
             torch.manual_seed(SEED)
             args, kwargs = self.made
             module = named(self.function.removeprefix(_MODULE))(*args, **kwargs)
-            with torch.no_grad():  # weights that are all 1 hide that they are not used
+            with torch.no_grad():  # weights that are all 1 would hide that they are unused
                 for tensor in (*module.parameters(), *module.buffers()):
                     if tensor.is_floating_point():
-                        # A replaced constructor may leave any numbers in them.
+                        # A replaced constructor may leave any numbers in the copied weights.
                         kept = 0 if self.how in COPIES else tensor
                         tensor.copy_(torch.rand_like(tensor) * 0.25 + kept)
         dtypes = [each.dtype for each in tensors_in((self.args, self.kwargs))]
@@ -210,10 +210,10 @@ class AsWritten(str):
 
 
 def op_db() -> list[Any]:
-    """Every OpInfo of this torch, without two modules that torch's module would import.
+    """Return every OpInfo of this torch. Avoid two imports that torch's module makes.
 
-    Samples use nothing of `expecttest`. numba would look for devices, which ends a process that may
-    not use the machine's devices.
+    Samples use nothing of `expecttest`. `numba` would look for devices, which ends a process that
+    may not use the machine's devices.
     """
     if importlib.util.find_spec("expecttest") is None:
         stand_in: Any = types.ModuleType("expecttest")
@@ -227,7 +227,7 @@ def op_db() -> list[Any]:
         common_utils.TEST_NUMBA = False
         from torch.testing._internal import common_methods_invocations as invocations
 
-        # Setting a seed breaks the graph; samples that draw are left out with and without it.
+        # Setting a seed breaks the graph, and is not needed: samples that draw are left out anyway.
         invocations.wrapper_set_seed = _unseeded
     # `op_db`, and the lists of `_foreach_add` and similar functions.
     lists = [infos for name, infos in vars(invocations).items() if name.endswith("op_db")]
@@ -267,7 +267,7 @@ def samples_of(op: Any, called: str = "") -> list[Sample]:
 
 
 def plain_samples(op: Any, dtype: torch.dtype = torch.float32, name: str = "") -> list[Sample]:
-    """Samples of a dtype, or of int64 if the operator does not take it."""
+    """Samples of a dtype, or of int64 if the operator does not take that dtype."""
     return _made(op, name, dtype, False) or _made(op, name, torch.int64, False)
 
 
@@ -286,7 +286,7 @@ def samples_of_overload(name: str, calls: Sequence[Call]) -> list[Sample]:
 
 
 def samples_of_module(owner: Any, modules: Sequence[Any]) -> list[Sample]:
-    """Samples of the modules that use the forward of a class, in each mode, in turns."""
+    """Samples of the modules that derive from a class, in each mode. The modes alternate."""
     by_mode: dict[bool, list[list[Sample]]] = {True: [], False: []}
     infos = [info for info in modules if issubclass(info.module_cls, owner)]
     # A class without samples of its own gets a few calls of modules that contain an instance.
@@ -362,7 +362,7 @@ def _calls_of_module(info: Any, made: Any, call: Any) -> list[Sample]:
 
 
 def flat(by_source: Sequence[Sequence[Sample]]) -> list[Sample]:
-    """The samples of all sources in turns, because the first samples of each source are the most
+    """Take one sample of each source in turn, because the first samples of each source are the most
     telling.
     """
     turns = itertools.zip_longest(*by_source)
@@ -439,7 +439,7 @@ def _strided(samples: Sequence[Sample]) -> list[Sample]:
 
 
 def _with_unusual_numbers(samples: Sequence[Sample]) -> list[list[Sample]]:
-    """The calls with NaN, with NaN next to zero, with infinities, large numbers and small ones."""
+    """The calls with NaN, NaN and a zero factor, infinities, large numbers, and small numbers."""
     of_infinities = [*samples[:_OF_INFINITIES], *_halves_of(samples[:_OF_INFINITIES])]
     next_to_zero = (
         replace(each, how=NEXT_TO_ZERO) for s in _with_zeros(samples) for each in _with_nan(s)
@@ -477,8 +477,8 @@ def _floats(sample: Sample) -> list[torch.Tensor]:
 
 
 def _of_mixed_dtypes(sample: Sample) -> Iterator[Sample]:
-    """Calls in which the first tensor is in bfloat16, all others are in bfloat16, the first holds
-    integers, or all others are float64 without dimensions. Torch promotes each in its own way.
+    """Yield four calls: the first tensor in bfloat16, all others in bfloat16, the first in int64,
+    and all others in float64 without dimensions. Torch promotes each in its own way.
     """
     first, *others = map(id, _floats(sample))
     changes: tuple[tuple[Any, Callable[[torch.Tensor], torch.Tensor]], ...] = (
@@ -495,8 +495,8 @@ def _of_mixed_dtypes(sample: Sample) -> Iterator[Sample]:
 
 
 def _with_other_settings(sample: Sample) -> Iterator[Sample]:
-    """The call of an overload with other factors, and with other factors and one switch turned, for
-    each switch. Torch's own functions call a backward with few of these settings.
+    """Yield the call of an overload with other factors, then for each switch this call with the
+    switch inverted. Torch's own functions call a backward with few of these settings.
     """
     arguments = named(sample.function)._schema.arguments
     kinds = {argument.name: str(argument.type) for argument in arguments}
@@ -523,8 +523,8 @@ def _is_factor(value: Any, kind: str) -> bool:
 
 
 def _with_zeros(samples: Iterable[Sample]) -> list[Sample]:
-    """The calls with zero for each factor that they pass. Torch leaves out some products with zero,
-    and so loses their NaN.
+    """The calls with zero in place of each factor that they pass. Torch skips some products with
+    zero, and so loses their NaN.
     """
     return [
         replace(s, kwargs={**s.kwargs, name: 0})
@@ -693,8 +693,8 @@ def _form(sample: Sample) -> str:
 
 
 def _weight(sample: Sample) -> int:
-    """How telling a call is. Keywords, other arguments and tensors of different shapes count, and
-    count three times if every tensor has several elements.
+    """Return a number that says how telling a call is. Keywords, other arguments and tensors of
+    different shapes count, and count three times if every tensor has several elements.
     """
     tensors = tensors_in((sample.args, sample.kwargs))
     broadcasts = len({t.shape for t in tensors}) > 1

@@ -55,7 +55,7 @@ def counting_backend(names: Sequence[str]) -> Backend | None:
 
 
 def counted_samples(samples: Sequence[Sample], backend: Backend | None) -> list[tuple[int, str]]:
-    """The places of samples that are counted, and the part that changes between their calls. One
+    """Return the index of each sample to count, with each part that changes between its calls. One
     sample of each form and kind of arguments is counted.
 
     Programs are counted only if they are lowered, because they do inside a graph what models do
@@ -178,8 +178,8 @@ def loops_of_one_thread() -> list[str]:
 
 
 def _calls_of_sizes(sample: Sample) -> Iterator[Call]:
-    """The call twice, then with twice and with four times as many elements along a dimension, then
-    with three and with two.
+    """Yield the call twice, then calls with another number of elements along a dimension: twice as
+    many, four times as many, three, and two.
     """
     call = sample.args, sample.kwargs
     yield call

@@ -21,7 +21,8 @@ _RTOL = {
     torch.bfloat16: 8 * 2**-7,
     torch.float16: 8 * 2**-10,
 }
-#: The excess of an exception, another shape or dtype, or another integer.
+#: The excess (a difference in multiples of the rounding) of an exception, another shape or dtype,
+#: or another integer.
 INFINITE = 1e30
 # The excess of shared memory: small, because different numbers tell more.
 _SHARED = 2.0
@@ -33,13 +34,14 @@ _NEAR = 1e-3
 _GROSS, _FEW = 0.5, 8
 # Numbers up to this size are usual ones.
 _USUAL = 1e6
-# An element may differ by this times the move of its row when inputs move by their last digit.
+# An element may differ by this times the largest change in its row if inputs change by their last
+# digit.
 _MOVES = 16
 #: Part ("output", "gradient", "input", "state", "shared") -> its tensors.
 Results = dict[str, list[torch.Tensor]]
-#: Part of results -> the moves of the elements of each tensor.
+#: Part of results -> for each tensor, the changes of its elements if inputs change by a last digit.
 Spread = Mapping[str, Sequence[torch.Tensor]]
-#: The numbers of graphs and of breaks in each of Dynamo's steps; an error ends them.
+#: For each step, the numbers of Dynamo's graphs and breaks; after an error, no step follows.
 Counts = list[tuple[int, int] | str]
 _CALLS = "in the first call", "in the second call"
 _FEWER = "with three elements", "with two elements"
@@ -49,11 +51,11 @@ STEPS = {
     "numbers": (*_CALLS, "with another number", "with a third number", "with a fourth number"),
     "programs": ("in the run",),
 }
-#: The way of calls in which torch may leave out a product of zero and NaN.
+#: `how` of samples in which torch may leave out a product of zero and NaN.
 NEXT_TO_ZERO = "with NaN next to a factor of zero"
-#: The way of calls with numbers near zero.
+#: `how` of samples with numbers near zero.
 SMALL = "with small numbers"
-#: The way of programs that compile what they call.
+#: `how` of programs that compile what they call.
 COMPILING = "compiling by itself"
 # Results of calls with numbers near zero may differ by this share of their size.
 _DIGITS = 1e-2
@@ -155,16 +157,15 @@ def _is_folded(how: str, found: Mapping[str, Any]) -> bool:
 
 def _hard_to_read(found: Mapping[str, Any]) -> tuple[int, bool, int]:
     """A key that sorts samples. Numbers of a usual size, differences beyond rounding and short
-    programs come first; memory that nothing wrote, and samples that cannot be written out, come
-    last.
+    programs come first; uninitialised memory, and samples that cannot be written out, come last.
     """
     unusual = 2 if "empty" in found["sample"] else found.get("unusual", 1)
     return unusual, bool(found.get("is_near")), len(found["program"]) or _LONGEST
 
 
 def _unusual(after: complex, before: complex) -> int:
-    """0 for two fractions of a usual size; 1 for integers, NaN and infinity; 2 for large numbers,
-    such as memory that nothing wrote may hold.
+    """Return 0 for two fractions of a usual size; 1 for integers, NaN and infinity; 2 for large
+    numbers, which uninitialised memory may hold.
     """
     sizes = [abs(each) for each in (after, before)]
     if any(_USUAL < each < math.inf for each in sizes):
@@ -218,7 +219,7 @@ def grown(unpatched: Counts, patched: Counts, steps: Sequence[str]) -> dict[str,
         if isinstance(before, str) or isinstance(after, str):  # only the patched side has errors
             return {"step": step, "of": "raises", "expected": "runs", "actual": f"raises {after}"}
         (graphs, breaks), (now, broken) = before, after
-        # If torch itself breaks the graph, a function around the sample's breaks it once more.
+        # If torch itself breaks the graph, the function around the sample breaks once more.
         most = max(most, breaks)
         if broken > (most if is_program else 2 * most):
             return {"step": step, "of": "breaks", "expected": breaks, "actual": broken}
@@ -237,8 +238,8 @@ def is_repeated(one: Any, other: Any, *, is_small: bool = False) -> bool:
 
 
 def moved(part: str, after: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
-    """For each element, the largest move in its row; for a gradient, whose terms cancel, the
-    largest move in the whole tensor. 0 if no value is finite, and if shapes differ.
+    """Return for each element the largest change in its row, or for a gradient, whose terms cancel,
+    the largest change in the whole tensor. 0 if no value is finite, or if shapes differ.
     """
     if after.shape != before.shape or not before.is_floating_point() or not before.numel():
         return torch.zeros(before.shape, dtype=torch.float64)
@@ -300,8 +301,8 @@ def departure(
 
 
 def _of_each(side: Any, part: str, count: int, otherwise: Any) -> list[Any]:
-    """The values of a side for each tensor of a part. `otherwise` stands for all if the side has
-    another number of tensors, since a graph may have outputs that eager mode lacks.
+    """Return the values of `side` for the `count` tensors of a part. If `side` has another number
+    of values, return `otherwise` for each: a graph may have outputs that eager mode lacks.
     """
     known: list[Any] = side.get(part, []) if side else []
     return known if len(known) == count else [otherwise] * count
@@ -417,7 +418,8 @@ def _excess(
     if exact is not None and exact.shape == before.shape:
         away = torch.where(_is_as_near(after, before, exact), 0.0, away)
     truth = before.double().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
-    # As `torch.testing.assert_close`; a sum that cancels is as exact as its terms are large.
+    # As in `torch.testing.assert_close`, but the size is at least the usual size: the error of a
+    # sum that cancels depends on the size of its terms.
     usual = float(truth.square().mean().sqrt())
     size = truth.abs().clamp_min(usual)
     rounding = _ATOL.get(before.dtype, 1e-5)
@@ -440,6 +442,6 @@ def _is_as_near(after: torch.Tensor, before: torch.Tensor, exact: torch.Tensor) 
 
 
 def shown_tensor(value: torch.Tensor) -> str:
-    """`float32[2, 3] with gradient`"""
+    """The dtype and shape as text, such as `float32[2, 3] with gradient`."""
     text = f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
     return f"{text} with gradient" if value.requires_grad else text

@@ -26,7 +26,7 @@ from patchgate.probe.numerics.pass_programs import Program, function_of
 from patchgate.probe.numerics.polyfill_programs import is_polyfill, polyfill_texts
 from patchgate.probe.patch.snapshot import resolve
 
-# These are compiled too, with gradients.
+# These programs are run in eager mode and compiled, with gradients.
 _COMPILED = """
 f = torch.utils.checkpoint.checkpoint
 return f(lambda x: (x @ m).relu(), a, use_reentrant=False) * 2
@@ -232,7 +232,7 @@ for each in settings:
     found += [*p, *(x for one in o.state.values() for x in one.values())]
 return found
 """
-# These draw random numbers; their results are smooth, so that slopes can be measured.
+# These programs draw random numbers. Their results are smooth, so that slopes can be measured.
 _DRAWN = """
 f = torch.nn.functional
 x = a + f.dropout(f.layer_norm(a, (6,), v, w).sin(), 0.25)
@@ -308,8 +308,8 @@ def trained_programs(generator: torch.Generator) -> list[Program]:
 
 
 def _wanted(names: Iterable[str]) -> list[types.CodeType]:
-    """The code of the named functions. A table or a function of C++ has no code; the functions that
-    name it stand for it.
+    """The code of the named functions. A table or a function of C++ has no code, so the code of
+    functions that name it is taken instead.
     """
     objects = (name.partition("[")[0] for name in names)
     return [code for name in objects for code in _codes(_named(name)) or _readers(name)]
@@ -344,7 +344,7 @@ def _named(name: str) -> Any:
 
 
 def _codes(found: Any, within: tuple[type, ...] = ()) -> list[types.CodeType]:
-    """The code of a function, or of all methods of a class, which may hold itself."""
+    """The code of a function, or of all methods of a class. A class may contain itself."""
     if isinstance(found, type):
         if any(found is each for each in within):
             return []

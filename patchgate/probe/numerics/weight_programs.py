@@ -1,6 +1,6 @@
-"""Small programs that call again a function that a backend has compiled: with other weights, which
-are written in place, loaded, replaced or from another module of the class; with other random
-numbers; with inputs of other sizes; and next to another graph of the same form.
+"""Small programs that call a function compiled by a backend again: with other weights (written in
+place, loaded, replaced, or from another module of the class); with other random numbers; with
+inputs of other sizes; and next to another graph of the same form.
 
 Programs are separated by empty lines and read inputs by name, as fragments of models do.
 """

@@ -1,4 +1,4 @@
-"""Applies a patch to the torch of this process, and answers what changed.
+"""Applies a patch to the torch of this process, and returns the changes.
 
 The host judges if a change is a fault.
 """
@@ -78,7 +78,7 @@ from patchgate.probe.protocol import (
 from patchgate.probe.simulate.fake_device import fake_device
 from patchgate.probe.simulate.triton_driver import BESIDE_THE_CPU, triton_driver
 
-# The most modules of a project that are replaced.
+# The most modules of a project that stand-ins replace.
 _MOST_REPLACED = 24
 _NO_ENDS: dict[str, Any] = {"leaks_by": {}, "ended": []}
 # An entry for a kernel: `torch.library._impls['aten/where.ScalarOther/CPU']`.
@@ -88,8 +88,8 @@ _LIBRARY_ENTRY = re.compile(r"\.library\._impls\['(\w+)/([\w.]+)/\w+'\]$")
 def apply_patch(request: Request, stage: Stage) -> None:
     """Run the patch of a `Patched` request, if it has one, after the patches named by `after`.
 
-    The patch meets a fake device if a device is simulated, and Triton's driver of a fake device if
-    code is generated for a CPU: the devices of this machine must not matter.
+    The patch sees a fake device if a device is simulated, and a fake device's Triton driver if code
+    is generated for a CPU, because the devices of this machine must not matter.
     """
     if request.get("patch"):
         stage("patch")
@@ -112,7 +112,7 @@ def _run_first(patches: Iterable[OtherPatch]) -> None:
 
 
 def undone(request: FindUndone, stage: Stage) -> Undone:
-    """The names that the patches of `after` replaced, and that no longer lead to the replacements
+    """The names that the patches of `after` replaced, if they no longer lead to the replacements
     once `patch` has run.
     """
     with fake_device(request["profile"]):
@@ -151,7 +151,7 @@ def apply(request: Apply, stage: Stage) -> Applied:
         made = effects.Settings().made_since(imported)
         after = take_snapshot()
         changed = changes(before, after)
-        # A setting that the scope makes ends with it.
+        # Settings that the scope makes end with the scope, and do not count.
         (imported if scope else effects.Settings()).note_changes(settings, recorder)
         _note_changes_in_a_fork(after, recorder)
         written, holding = recorder.settings(), holders.holders(changed, after)
@@ -163,7 +163,7 @@ def apply(request: Apply, stage: Stage) -> Applied:
             "overrides": sorted(name for name, (old, _) in changed.items() if old is None),
             "unreachable": holders.unreachable(changed),
             "uncompiled": "".join(_modes_without_compiles()[len(modes) :][:1]) if scope else "",
-            # Within a scope a setting is meant for the code in the scope.
+            # Settings of a scope are meant for the code in the scope only.
             "unseen": [] if scope else effects.unseen(written),
             "leaks": _leaks(patched, before, imported) if scope else [],
             "added": holders.names_unknown_to_torch(changed, request["targets"]),
@@ -194,14 +194,14 @@ def _modes_without_compiles() -> list[str]:
 def _offers(
     request: Apply, module: ModuleType, changed: snapshot.Changes, made: Iterable[Effect]
 ) -> list[str]:
-    """The offers of the patch; passes only if it installs nothing itself."""
+    """The offers of the patch. Passes are included only if the patch itself installs nothing."""
     is_installed = changed or any(effect["kind"] == "config" for effect in made)
     return offers(module, changed, request.get("entry_points", ()), passes=not is_installed)
 
 
 def _note_changes_in_a_fork(now: Snapshot, recorder: effects.Recorder) -> None:
-    """If the patch has something run in forks, note the functions and classes of torch that differ
-    in a fork of this process.
+    """If the patch registered functions that run in forks, note the functions and classes of torch
+    that differ in a fork of this process.
     """
 
     def replaced() -> dict[str, Any]:
@@ -220,23 +220,23 @@ def _held_since(module: ModuleType, held: Collection[int]) -> snapshot.Changes:
 
 
 def _leaks(patched: AppliedPatch, before: Snapshot, imported: effects.Settings) -> list[str]:
-    """Leave the scope, and name everything that is changed outside of it. Settings count as changed
-    only since the import.
+    """Leave the scope, and return the names of everything that is changed outside it. Settings are
+    compared with those after the import.
     """
     return [*patched.leaks(before), *effects.Settings().names_unlike(imported)]
 
 
 def _other_ends(patched: AppliedPatch, made: list[Effect]) -> dict[str, Any]:
-    """The changes that remain after other ends of the scope, and the changes that the end of a
-    block inside it takes back.
+    """The changes that remain if the scope ends in other ways (`leaks_by`), and the changes that
+    the end of a nested block reverts (`ended`).
     """
     ended = _in_fork(partial(_ended_early, patched)).get("names", [])
     return {"leaks_by": _leaks_by(patched, made), "ended": ended}
 
 
 def _leaks_by(patched: AppliedPatch, made: list[Effect]) -> dict[str, list[str]]:
-    """Way in which a scope may end -> the names that stay changed; each way is tried in a new
-    process. `made` are the settings that the scope makes.
+    """Map each way in which a scope may end to the names that stay changed; each way is tried in a
+    new process. `made` are the settings that the scope makes.
     """
     ends = {
         "an exception in its block": (patched.leave_by_exception, []),
@@ -251,14 +251,14 @@ def _leaks_by(patched: AppliedPatch, made: list[Effect]) -> dict[str, list[str]]
 
 
 def _ended_early(patched: AppliedPatch) -> dict[str, list[str]]:
-    """The names that a scope changes, and that are unchanged again after a block inside it has
-    ended. Empty if the scope refuses to be nested.
+    """The names that a scope changes, and that the end of a nested block of the scope reverts too
+    early. Empty if the scope refuses to be nested.
     """
     before, settings = take_snapshot(), effects.Settings()
 
     def changed() -> set[str]:
         found = changes(before, take_snapshot())
-        # An attribute that is None may be what an earlier end of the scope has left of a new one.
+        # An attribute that was None may be new: an earlier end of the scope may set it to None.
         names = (name for name, (old, _) in found.items() if old is not None or name[-1] == "]")
         return {*names, *effects.Settings().names_unlike(settings)}
 
@@ -273,15 +273,15 @@ def _ended_early(patched: AppliedPatch) -> dict[str, list[str]]:
 
 def _kernels(name: str) -> str:
     """The kernels that the dispatcher has for the operator of a library's entry; empty for other
-    names. If two entries are for one kernel, the name disappears with the first of them.
+    names. If two entries are for one kernel, the end of the first removes the name.
     """
     entry = _LIBRARY_ENTRY.search(name)
     return str(torch._C._dispatch_dump(f"{entry[1]}::{entry[2]}")) if entry else ""
 
 
 def _leaks_after(end: Callable[[], None], made: list[Effect]) -> dict[str, Any]:
-    """The names that are changed after the scope ends. Before it begins to end, each setting of
-    `made` gets another value, as a user may set it.
+    """The names that are changed after `end`, which enters the scope and leaves it. Before `end`,
+    each setting of `made` gets another value, as a user may set it.
     """
     effects.set_by_user(made)
     before, settings = take_snapshot(), effects.Settings()
@@ -295,14 +295,14 @@ def _leaks_after(end: Callable[[], None], made: list[Effect]) -> dict[str, Any]:
 def _before_the_patch(
     request: Apply | ApplyEach, recorder: effects.Recorder | None = None
 ) -> tuple[Snapshot, effects.Settings, dict[int, Any], list[str]]:
-    """The state of torch, of the settings and of the objects that torch holds: before the patch
-    runs, and after its packages and its imports from other projects were imported. Also the names
-    that the packages changed.
+    """Import the patch's packages and its imports from other projects. Return the state before the
+    patch runs: of torch, of the settings, and of the objects that torch holds; also the names that
+    the packages changed.
 
-    If a package imports the patch itself, the package installs it: then all changes by the import
-    are the patch's. An import does not enter a scope, though, and a function that installs the
-    patch is what is judged: then only the changes by the patch's own file, and by that function if
-    the package calls it, are its own.
+    If a package imports the patch itself, the package installs it, so all changes by the import are
+    the patch's. For a scope, which no import enters, and for an installing function, which alone is
+    judged, only two kinds of changes are the patch's: those by its own file, and those by that
+    function if the package calls it.
     """
     import_others(request["patch"], request)
     dotted = str(place_of(request["patch"], request)[0])
@@ -348,8 +348,8 @@ def _applied_again(
     changed: snapshot.Changes,
     written: list[Effect],
 ) -> dict[str, Any]:
-    """Change the patch's settings as a user may, run the patch once more, and return further
-    answers.
+    """Change the patch's settings as a user may, run the patch once more, and return the answers
+    on the second run.
     """
     values = effects.set_by_user(written)
     is_silent = not (changed or answer["effects"] or answer["held"])
@@ -388,7 +388,7 @@ def find_stand_ins(request: Patched, stage: Stage) -> StandIns:
     """The modules of the patch's project that cannot be imported here, each with the reason, found
     in new processes.
 
-    Each is replaced before the next one is looked for, until the patch runs or fails by itself.
+    Each is replaced before the search for the next, until the patch runs or fails by itself.
     """
     stage("patch")
     found: dict[str, str] = {}
@@ -418,8 +418,8 @@ def applies(request: ApplyEach, stage: Stage) -> ChangesByVersion:
 
 
 def _in_fork(answer: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-    """The answer of a fork of this process. Empty if the fork raises; a failure if the fork ends
-    without an answer.
+    """Call `answer` in a fork of this process and return its result. Empty if it raises; a failure
+    if the fork ends without a reply.
     """
     with tempfile.TemporaryFile() as file:
         pid = os.fork()
@@ -478,8 +478,8 @@ def _changes(
 def _with_importers(names: Collection[str], changed: snapshot.Changes) -> list[str]:
     """The names, and the names under which other modules have imported the same originals.
 
-    Under the other names, a function may have another replacement, but any other value must have
-    the same replacement.
+    If the original is callable, its other names may have another replacement; for any other value,
+    the replacement must be the same.
     """
 
     def key(name: str) -> tuple[int, ...]:

@@ -55,8 +55,8 @@ def _changed(lines: list[str], hunks: list[Hunk], path: str, diff: str) -> str:
 
 
 def _functions(tree: ast.Module) -> dict[str, ast.stmt]:
-    """Take every function of the module and of its classes out of the tree, and return it by its
-    name, `StorageBox.realize`.
+    """Remove every function of the module and of its classes from the tree. Return the functions by
+    name, such as `StorageBox.realize`.
     """
     definitions: dict[str, ast.stmt] = {}
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
@@ -126,7 +126,7 @@ def _rebind(old: Any, new: Any) -> None:
 
 
 def _in_class(function: FunctionType, owner: type) -> FunctionType:
-    """The method, with `super()` meaning `owner` and not the class that it was compiled in."""
+    """The method, rebound so that `super()` refers to `owner`, not to the class compiled here."""
     if function.__code__.co_freevars != ("__class__",):
         return function
     closure = (CellType(owner),)

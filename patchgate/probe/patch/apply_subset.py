@@ -1,6 +1,6 @@
 """Runs a patch and reverts its changes except for some names, to search for the names that matter.
 
-A file that the host's bisection writes calls `run_subset`.
+The host's bisection writes a file that calls `run_subset`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Looks for effects of a patch that snapshots do not show: inside objects of torch, in
 thread-locals, and in C++.
 
-Objects are searched for the patch's own code. Changes in C++ leave no trace, so the calls are
-named.
+Objects are searched for the patch's own code. Changes in C++ leave no trace, so the
+patch's calls of torch are listed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def held_by_torch(package: str) -> dict[int, tuple[str, Any]]:
     """
     held: dict[int, tuple[str, Any]] = {}
     seen = _of_the_standard_library()
-    # Breadth first, so that each is named by its shortest path.
+    # Breadth first, so that each object is named by its shortest path.
     todo = deque(
         (value, f"{name}.{key}", 1)
         for name, owner in list(sys.modules.items())

@@ -23,7 +23,7 @@ from patchgate.probe.protocol import Coverage, Function, Functions, Outcome, Rea
 #: A line, and the next line that ran in the same frame; 0 stands for the end of the frame.
 Jump = tuple[int, int]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-# In the path of each file of torch.
+# A part of the path of each file of torch.
 _TORCH = f"{os.sep}torch{os.sep}"
 # Kind -> outcome when the body runs, and when it does not.
 _WORDS = {"if": ("true", "false"), "loop": ("entered", "left")}
@@ -37,16 +37,16 @@ class LinesRun:
 
     lines: set[int] = field(default_factory=set)
     jumps: set[Jump] = field(default_factory=set)
-    #: Identity of a replaced function's code -> the changed name. To hash a code is slow.
+    #: Identity of a replaced function's code -> the changed name. Hashing a code object is slow.
     originals: dict[int, str] = field(default_factory=dict)
-    #: Identities of the code of their decorators, which are no callers.
+    #: Identities of the code of the originals' decorators, which do not count as callers.
     wrappers: set[int] = field(default_factory=set)
     #: Changed name -> a line of torch that called its original.
     callers: dict[str, str] = field(default_factory=dict)
 
     def note_call(self, frame: FrameType) -> None:
-        """Note who called the original that runs in a frame, if a line of torch did: the patch may
-        call what it replaces.
+        """Note the line that called the original in this frame, if it is a line of torch: the patch
+        itself may call originals.
         """
         name, caller = self.originals[id(frame.f_code)], frame.f_back
         while caller and id(caller.f_code) in self.wrappers:
@@ -68,8 +68,8 @@ def line_events(path: str, ran: LinesRun) -> AbstractContextManager[None]:
 
 @contextmanager
 def traced(path: str, ran: LinesRun) -> Iterator[None]:
-    """Record trace events, before Python 3.12. They double the time of everything that runs in this
-    thread.
+    """Record trace events, for Python before 3.12. They double the time of everything that runs in
+    this thread.
     """
 
     def trace_call(frame: FrameType, event: str, argument: Any) -> Any:
@@ -120,7 +120,7 @@ def _monitored(path: str, ran: LinesRun) -> Iterator[None]:
     monitoring: Any = sys.monitoring  # type: ignore[attr-defined, unused-ignore]  # since Python 3.12
     events = monitoring.events
     inside = events.LINE | events.PY_RETURN | events.PY_YIELD
-    last: dict[int, int] = {}  # of each frame
+    last: dict[int, int] = {}  # last line of each frame
 
     def start(code: CodeType, offset: int) -> Any:
         if id(code) in ran.originals:
@@ -188,7 +188,7 @@ class Branch:
 
 
 def branches(path: str) -> dict[str, list[Branch]]:
-    """Function, as `name:first line` -> its branches, by line."""
+    """Map each function, as `name:first line`, to its branches, sorted by line."""
     with tokenize.open(path) as file:
         tree = ast.parse(file.read())
     by_function = {}
@@ -252,11 +252,11 @@ def _header_lines(node: ast.stmt) -> range:
 
 
 def lines_that_can_run(tree: ast.Module, ran: Collection[int]) -> set[int]:
-    """The lines of a patch that ran while it was installed, and the lines that can still run
+    """The lines of a patch that ran during its installation, and the lines that can run later
     because of these.
 
     A function can run if a line that ran, or a line of a function that can run, names it: as a
-    name, an attribute or in a text. Lines behind the gate of another release are left out.
+    name, an attribute or in a text. Lines under a test for another release are left out.
     """
     nodes = list(ast.walk(tree))
     first = [node for node in nodes if isinstance(node, ast.stmt) and node.lineno in ran]
@@ -284,12 +284,12 @@ def _named(node: ast.AST) -> object:
 def tracing(
     path: str | None, held: Mapping[str, Collection[str]] | None = None
 ) -> Iterator[Coverage]:
-    """Yield the lines of the file `path` that run in this thread, and who calls an original that is
-    held under other names (`held`, as `holders` in `Applied`). They are complete once the context
-    ends; without a path, there are none.
+    """Yield a record of the lines of the file `path` that run in this thread, and of the callers of
+    originals that are held under other names (`held`, as `holders` in `Applied`). The record is
+    complete once the context ends, and stays empty without a path.
 
-    Python reports the functions that it calls. Dynamo reads the code that it inlines and does not
-    call it, so its reader is watched too.
+    Python reports only the functions that it calls. Dynamo inlines code without calling it, so
+    Dynamo's instruction translator is watched too.
     """
     coverage: Coverage = {"ran": [], "took": [], "callers": {}}
     if path is None:
@@ -300,7 +300,7 @@ def tracing(
     ran = LinesRun()
     _find_originals(ran, held or {})
     starts_line = InstructionTranslatorBase.starts_line
-    last: dict[int, int] = {}  # of each translator
+    last: dict[int, int] = {}  # last line of each translator
 
     def recorded_line(self: Any, line: int) -> None:
         starts_line(self, line)
@@ -324,8 +324,8 @@ def tracing(
 
 
 def _find_originals(ran: LinesRun, held: Mapping[str, Collection[str]]) -> None:
-    """Note the code of the originals. A function with a closure is left out, as it shares its code
-    with others of the same factory.
+    """Note the code of the originals. A function with a closure is left out, because it shares
+    its code with other functions of its factory.
     """
     for name, places in held.items():
         for place in places:

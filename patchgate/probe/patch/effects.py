@@ -1,9 +1,9 @@
-"""Records effects of importing a patch in addition to its changes of torch, with the line of the
-patch behind each.
+"""Records the effects of importing a patch other than its changes of torch, each with the line of
+the patch that caused it.
 
-Effects are: a device initialised, the environment, a config option or a global state of torch
-written, a setting of the process changed, a name of Python's own modules replaced, a thread,
-process or connection started, a file written, a compile.
+An effect is one of these: a device is initialised; the environment, a config option or a global
+state of torch is written; a setting of the process is changed; a name of Python's own modules is
+replaced; a thread, process or connection is started; a file is written; something is compiled.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from patchgate.probe.patch.snapshot import config_values
 from patchgate.probe.process.sandbox import CACHES
 from patchgate.probe.protocol import Effect
 
-# Python's audit events -> kind of effect; the first argument of an event is the effect's name.
+# Python's audit event -> kind of effect. The event and its first argument name the effect.
 _EVENTS = {
     "subprocess.Popen": "processes",
     "os.fork": "processes",
@@ -85,13 +85,13 @@ _STATES: dict[str, tuple[str, Callable[[], Any], tuple[Any, ...]]] = {
     "set_num_threads": ("num_threads", torch.get_num_threads, (1, 2, 3)),
     "manual_seed": ("random_seed", _random_seed, (1, 2, 3)),
 }
-# Functions of torch's C++ that read states which torch itself changes, or which `_STATES` has.
+# States that torch's C++ can read, but that torch itself changes or that `_STATES` has.
 _NO_STATE = re.compile(
     "accelerator|cache_stats|caught|thread_name|tracing|privateuse1|(cublas|onednn)_.*tf32|autocast_.pu"
 )
 _READS_A_STATE = re.compile(r"_get_\w+|_?is_\w+_enabled")
 _PLAIN = (bool, int, str, list, tuple, type(None))
-# State -> its setter. It is kept, because a patch meets a stand-in for it, and may replace it.
+# State -> its original setter: a recorder wraps the setters, and a patch may replace them.
 _SETTERS: dict[str, Callable[[Any], None]] = {
     name: getattr(torch, setter) for setter, (name, *_) in _STATES.items()
 }
@@ -99,20 +99,20 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 class Recorder:
-    """Collects effects while the patch's module runs. An effect is kept once, with the line that
-    first had it.
+    """Collects effects while the patch's module runs. Each effect is kept once, with the line that
+    caused it first.
     """
 
     def __init__(self, path: str, *, in_package: bool = False) -> None:
         self._path, self._in_package = path, in_package
-        # The compiler writes its caches and temporary files itself.
+        # Caches and temporary files do not count: the compiler writes them.
         caches = (os.environ.get(name) for name in CACHES)
         self._scratch = ("/dev/", "/proc/", tempfile.gettempdir(), *filter(None, caches))
         self._effects: dict[tuple[str, str], Effect] = {}
         #: Setting -> line of the patch that wrote it first.
         self.written: dict[str, int | None] = {}
         self._imported = dict[str, None]()
-        self.acts_in_forks = False  #: something runs in each process that this one forks
+        self.acts_in_forks = False  #: the patch registered functions that run in forks
         self._on = False
 
     def effects(self) -> list[Effect]:
@@ -176,14 +176,14 @@ class Recorder:
         return frame.f_lineno if frame is not None else None
 
     def _imports(self) -> bool:
-        """True if the present import is the patch's own, and not of a module that it imports."""
+        """True if the patch itself runs the present import, not a module that the patch imports."""
         frame = sys._getframe(2)
         while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "importlib":
             frame = frame.f_back
         return frame.f_code.co_filename == self._path
 
     def _is_of_another_module(self) -> bool:
-        """True if the patch is importing another module of its package, whose effects are the
+        """True if a patch in a package is importing another module, whose effects are the
         project's.
         """
         frame: types.FrameType | None = sys._getframe() if self._in_package else None
@@ -255,8 +255,8 @@ class Recorder:
     def _noted(self, owner: object, name: str, note: Callable[..., None]) -> Iterator[None]:
         """Note calls of `owner.name` until the end of the block.
 
-        If a patch has replaced the function by then, the replacement stays. If the patch has kept
-        the noting function as its original, this only calls the real function after the block.
+        If the patch replaces the function, the replacement stays. If the patch has saved the noting
+        function as its original, that only calls the real function after the block.
         """
         original = vars(owner)[name]
 
@@ -303,7 +303,7 @@ class Settings:
                 del values[name]
 
     def names_unlike(self, before: Settings) -> list[str]:
-        """The settings whose values have another type or text than `before`, each with its kind."""
+        """The settings whose values have another type or text in `before`, each with its kind."""
         return [
             f"{kind} {name}"
             for kind, name, old, new in self._changes(before)
@@ -338,7 +338,7 @@ def _readers() -> dict[str, Callable[[], Any]]:
     for name in dir(torch._C):
         state = name.removeprefix("_get_")
         if _READS_A_STATE.fullmatch(name) and not _NO_STATE.search(state):
-            with contextlib.suppress(Exception):  # it has arguments, or needs a device
+            with contextlib.suppress(Exception):  # it takes arguments, or needs a device
                 read = getattr(torch._C, name)
                 if isinstance(read(), _PLAIN) or type(read()).__module__ == "torch._C":
                     found[state] = read
@@ -369,15 +369,13 @@ def unseen(written: list[Effect]) -> list[Effect]:
 
 
 def value_text(value: object) -> str:
-    """The text of a value without its address, because an option's copy is another object of the
-    same type.
-    """
+    """The text of a value without its address: a copy of an option's value has another address."""
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
 def set_by_user(written: list[Effect]) -> dict[str, Any]:
-    """Give each setting a value other than the patch's, as a user may before the import; name ->
-    value.
+    """Give each setting a value other than the patch's, as a user may before the import. Return the
+    values by name.
     """
     values: dict[str, Any] = {}
     configs, states = config_values(), _states()
@@ -404,7 +402,7 @@ def set_by_user(written: list[Effect]) -> dict[str, Any]:
 
 
 def _set_option(name: str, value: object) -> None:
-    """Set `module.option`; the option's own name may have dots, as `triton.cudagraphs`."""
+    """Set `module.option`; the option's own name may have dots, as in `triton.cudagraphs`."""
     module = name.rpartition(".")[0]
     while not isinstance(sys.modules.get(module), ConfigModule):
         module = module.rpartition(".")[0]

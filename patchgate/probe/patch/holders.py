@@ -1,5 +1,5 @@
-"""Finds objects in the live process that still lead to originals that a patch has replaced, and
-replacements that cannot be reached.
+"""Finds objects of the live process that still lead to originals replaced by a patch, and finds
+replacements that no call can reach.
 
 A holder is an attribute of a module or class, an entry of a registry, or a wrapper in one of these.
 """
@@ -89,8 +89,8 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
             replaced = inside[at] if is_table else originals.get(at, [])
             if not replaced or at in new or is_saved_original(key):
                 continue
-            # An entry whose key is the function itself is about the function, such as a handler of
-            # its overrides, and does not call it.
+            # An entry with the function itself as its key describes the function, as a handler of
+            # its overrides does, and does not call it.
             if identity(key) in new or identity(key) in originals:
                 continue
             # The snapshot of a list has its items by identity; names are clearer.
@@ -108,10 +108,10 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
 
 
 def certain(changes: Changes, held: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Changed name -> why users meet its original, if that is certain without a call.
+    """Changed name -> the reason why users meet its original, if that is certain without a call.
 
-    A table is read wherever it is. A replacement may have no callers: a private module has it under
-    this name alone, does not read it, and nothing reads it from the module later.
+    A table that is held is read. A replacement has no callers if only a private module has it,
+    under this one name, and neither that module nor later code reads the name.
     """
     given = Counter(identity(now) for _, now in changes.values())
     alone = {name for name in held if given[identity(changes[name][1])] == 1 and _is_private(name)}
@@ -132,8 +132,8 @@ def certain(changes: Changes, held: Mapping[str, Sequence[str]]) -> dict[str, st
 
 
 def _reads_its_own(name: str, old: Any, changes: Changes) -> str:
-    """The module that defines and reads an original, if another module that only passes the name on
-    has the replacement.
+    """The module that defines and reads an original, if the replacement is in another module, which
+    only passes the name on. Empty otherwise.
     """
     owner, _, last = name.rpartition(".")
     origin, defined = _origin(old, changes), getattr(old, "__name__", "")
@@ -143,7 +143,7 @@ def _reads_its_own(name: str, old: Any, changes: Changes) -> str:
 
 
 def _is_public(name: str) -> bool:
-    """True for a name in `torch` itself or in a public module of it, as `torch.func.vmap`."""
+    """True for a name in `torch` itself or in a public module of it, such as `torch.func.vmap`."""
     return name.count(".") < 3 and "._" not in name and "[" not in name
 
 
@@ -172,8 +172,8 @@ def _texts_of_torch() -> Iterator[bytes]:
 
 
 def _originals(changes: Changes) -> dict[int, list[str]]:
-    """Identity of an original -> the changed names that had it, without those that other modules
-    keep on purpose.
+    """Identity of an original -> the changed names that had it. Originals that other modules keep
+    on purpose are left out.
     """
     names: dict[int, list[str]] = defaultdict(list)
     for name, (old, _) in changes.items():
@@ -219,10 +219,10 @@ def _source_of(module: str) -> ast.Module | None:
 
 
 def _is_use(name: str, old: Any, changes: Changes) -> bool:
-    """True if only one user's copy of the name is changed and the defining module keeps it: a patch
-    of one copy leaves the others on purpose.
+    """True if the name is changed in a module that uses it, but not in the module that defines it:
+    such a patch leaves the other modules alone on purpose.
 
-    A module that only passes the name on is no user; a public module is for users.
+    A public module counts as a user; a module that only passes the name on does not.
     """
     owner, _, last = name.rpartition(".")
     origin, defined = _origin(old, changes), getattr(old, "__name__", "")
@@ -287,7 +287,7 @@ def _subclasses(cls: type) -> Iterator[type]:
 
 
 def unreachable(changes: Changes) -> list[str]:
-    """Replaced methods that are abstract and overridden by every class without subclasses."""
+    """Replaced abstract methods that never run: each class without subclasses overrides them."""
     never_run = []
     for name, (old, now) in changes.items():
         owner = _class_of(name) if isinstance(now, _CODE) and _is_abstract(old) else None
@@ -316,8 +316,8 @@ def _is_abstract(function: Any) -> bool:
 
 
 def names_unknown_to_torch(changed: Changes, targets: Sequence[str]) -> list[str]:
-    """The changed names that did not exist, that nothing inherits and that no line of torch looks
-    up.
+    """The changed names that are new to torch: they did not exist, nothing inherits them, and no
+    line of torch looks them up.
 
     A new entry of a table counts: a patch that registers a backend, or an implementation of an
     operator, replaces nothing. A table that is replaced by a table with further entries, as in
@@ -335,8 +335,8 @@ def names_unknown_to_torch(changed: Changes, targets: Sequence[str]) -> list[str
 
 
 def _is_extended(old: Any, now: Any) -> bool:
-    """True if the second table extends the first: it has the same type and the very same entries, a
-    sequence in their order.
+    """True if the second table extends the first: it has the same type and contains the same
+    objects as entries, a sequence at its start and in their order.
     """
     kind = type(old)
     if kind is not type(now) or kind not in (dict, set, frozenset, list, tuple):
@@ -351,7 +351,7 @@ def _is_extended(old: Any, now: Any) -> bool:
 
 def _is_looked_up(dotted: str) -> bool:
     """True if the owner inherits the name, or torch has it as an attribute or a text, or composes
-    names of its kind.
+    names with the same beginning.
     """
     owner_name, _, name = dotted.rpartition(".")
     try:
@@ -369,8 +369,8 @@ def _is_looked_up(dotted: str) -> bool:
 
 @cache
 def _is_spelt(name: str) -> bool:
-    """True if a file of torch has the name as an attribute or a text; a patch may give one name to
-    hundreds of classes.
+    """True if a file of torch has the name as an attribute or a text. The answer is cached, because
+    a patch may give one name to hundreds of classes.
     """
     spelt = re.compile(rf"(\.|['\"]){re.escape(name)}\b".encode())
     return any(name.encode() in text and spelt.search(text) for text in _texts_of_torch())

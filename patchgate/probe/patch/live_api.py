@@ -1,4 +1,4 @@
-"""Checks the running torch for the names that a patch uses: do they exist, and do replacements fit?
+"""Checks that the names a patch uses exist in the running torch, and that its replacements fit.
 
 The names come from the claimed targets, the patch's text, and the names that it replaced.
 """
@@ -30,7 +30,7 @@ from patchgate.probe.patch.torch_imports import torch_imports_added_to
 from patchgate.probe.protocol import Finding, InspectSurface, Stage, Surface
 from patchgate.probe.simulate.fake_device import fake_device
 
-# The expectation of a name that the patch adds.
+# The expectation in a finding on a name that the patch adds.
 ADDED = "new in torch"
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
@@ -65,8 +65,8 @@ def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
         original, replacement = (getattr(value, "__func__", value) for value in (was, now))
         if name.startswith("sys.modules[") and isinstance(replacement, ModuleType):
             findings += _check_module(source, original, replacement)
-        # An entry of a registry is called by its op's schema, and names of parameters do not
-        # matter. The parameters of a stand-in are unknown.
+        # An entry of a registry is called by its op's schema, so the names of its parameters do
+        # not matter. The parameters of a stand-in are unknown.
         if not callable(replacement) or name.endswith("]"):
             continue
         if original is None:
@@ -95,14 +95,14 @@ def covered_names(target: str, changed: Iterable[str]) -> list[str]:
 
 
 def _place(dotted: str) -> tuple[Any, str] | None:
-    """(owner, name of the attribute) or (table, key of the entry); None if this torch has no such
-    owner.
+    """Return (owner, attribute's name) or (table, entry's key); None if this torch lacks the owner
+    or the table.
     """
     table, bracket, key = dotted.partition("[")
     owner, _, name = table.rpartition(".")
     with suppress(LookupError):
         if bracket:
-            # One spelling of a key, with or without quotes and `torch.ops.`.
+            # Normalise the key: a target may have it with quotes and `torch.ops.`.
             spelt = key.removesuffix("]").strip().strip("'\"")
             return resolve(table), spelt.removeprefix("torch.ops.")
         return resolve(owner), name
@@ -147,7 +147,7 @@ def _check_targets(targets: list[str]) -> Iterator[Finding]:
 
 
 def _unless_added(missing: Finding, changed: Changes) -> Finding:
-    """The finding on a missing target, revised after the patch, which may have added it.
+    """Revise the finding on a missing target: the patch may have added the target.
 
     If the patch adds a function of its own, the target may be misspelt. If the patch adds an
     operator, or an object that torch had under another name, the target is meant.
@@ -166,8 +166,8 @@ def _unless_added(missing: Finding, changed: Changes) -> Finding:
 
 
 def _inherited(name: str) -> Any:
-    """The method of torch's base class that a new method overrides; None if there is none, or if it
-    takes any arguments.
+    """The method of a base class of torch that a new method overrides. None if there is no such
+    method, or if it has `*args` or `**kwargs`.
     """
     owner_name, _, method = name.rpartition(".")
     owner: Any = None
@@ -226,7 +226,7 @@ def _check_signature(name: str, original: Any, replacement: Any) -> Iterator[Fin
 def _taken_by_position(
     old: Mapping[str, Parameter], new: Mapping[str, Parameter]
 ) -> dict[str, str]:
-    """Parameter of the original that the replacement takes by position only -> its name there."""
+    """Map original parameters to the replacement's, if it takes them by position only."""
     slots = [key for key, each in new.items() if each.kind in _POSITIONAL]
     rest = next((key for key, each in new.items() if each.kind is each.VAR_POSITIONAL), "")
     wanted = [key for key, each in old.items() if each.kind in _POSITIONAL]
@@ -235,8 +235,8 @@ def _taken_by_position(
 
 
 def _takers(parameter: Parameter) -> set[Any]:
-    """The kinds of variadic parameters that could take this parameter; a call with it may fail
-    without them.
+    """The kinds of variadic parameters that a replacement without this parameter needs, so that no
+    call with the parameter fails.
     """
     if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.POSITIONAL_ONLY):
         return {Parameter.VAR_POSITIONAL}
@@ -246,8 +246,8 @@ def _takers(parameter: Parameter) -> set[Any]:
 
 
 def _check_module(source: str, old: Any, new: ModuleType) -> Iterator[Finding]:
-    """PG103 for each name that a replaced module has lost, and that files of torch import
-    from it.
+    """PG103 for each name that files of torch import from a replaced module, and that the new
+    module lacks.
     """
     lines = enumerate(source.splitlines(), 1)
     line = next((number for number, text in lines if "sys.modules[" in text), None)
@@ -268,7 +268,7 @@ def _check_module(source: str, old: Any, new: ModuleType) -> Iterator[Finding]:
 
 
 def _importers(module: str, names: set[str]) -> dict[str, str]:
-    """Name -> a file of torch that imports it from the module."""
+    """Map each name that torch imports from the module to a file of torch that imports it."""
     last, root = module.rpartition(".")[2], Path(torch.__file__).parent
     files: dict[str, str] = {}
     for path in root.joinpath(*module.split(".")[1:2]).rglob("*.py"):
@@ -296,7 +296,7 @@ def _check_forwarding(
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     handed_on = {id(each.value) for call in calls for each in call.keywords if each.arg is None}
     uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == rest]
-    if any(id(node) not in handed_on for node in uses):  # it may take the keyword out
+    if any(id(node) not in handed_on for node in uses):  # it may remove the keyword
         return
     own = {each.arg for each in (*function.args.args, *function.args.kwonlyargs)}
     with suppress(TypeError, ValueError):
@@ -399,7 +399,7 @@ def _own_functions(tree: ast.Module, function: Any) -> dict[Any, ast.FunctionDef
 
 
 def _attributes_of(function: ast.FunctionDef) -> dict[str, int]:
-    """Attribute that a method reads from its first parameter, unless it tests for it -> line."""
+    """Line of each attribute that a method reads from its first parameter without a test for it."""
     receiver = function.args.args[0].arg if function.args.args else None
     read: dict[str, int] = {}
     guarded = set()
@@ -433,8 +433,8 @@ def _set_attributes(tree: ast.AST) -> set[str]:
 
 
 def _where_defined(owner: type, name: str) -> str | None:
-    """The class that defines `name`, or None. Instance attributes are found in the
-    class's source.
+    """Describe where `name` is defined; None if nowhere. Instance attributes are searched for in
+    the source of each class.
     """
     assigns = re.compile(rf"\bself\.{re.escape(name)}\b\s*(:[^=\n]+)?=[^=]")
     for cls in owner.__mro__:
@@ -449,10 +449,10 @@ def _where_defined(owner: type, name: str) -> str | None:
 
 
 def _check_imports(tree: ast.Module) -> Iterator[Finding]:
-    """PG104 for each import from torch, and PG103 for each chain of attributes on such an import,
-    that does not resolve.
+    """PG104 for each import from torch or Triton that does not resolve, and PG103 for each chain of
+    attributes on such an import that does not resolve.
 
-    Imports under `try` or `if` are left out: there the patch checks by itself.
+    Code under `try` or `if` is left out, because the patch may check the names itself.
     """
     nodes = list(ast.walk(tree))
     blocks = [node for node in nodes if isinstance(node, (ast.Try, ast.If))]
@@ -470,7 +470,7 @@ def _check_imports(tree: ast.Module) -> Iterator[Finding]:
                     yield _finding(f"import {dotted}", line, "importable", actual, "PG104")
     seen: set[str] = set()
     for node in nodes:
-        # A name that is assigned need not exist before.
+        # An attribute that the patch assigns need not exist before.
         if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
             continue
         chain = ast.unparse(node)
@@ -482,8 +482,8 @@ def _check_imports(tree: ast.Module) -> Iterator[Finding]:
 
 
 def _taken_from(dotted: str) -> Any:
-    """The object that `from owner import name` binds: a module only if no attribute of the owner
-    has its name.
+    """The object that `from owner import name` binds: an attribute of the owner, or else a
+    module.
     """
     owner, _, name = dotted.rpartition(".")
     with suppress(ImportError):
@@ -494,7 +494,7 @@ def _taken_from(dotted: str) -> Any:
 
 
 def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, int]]:
-    """(name in torch, name in the patch, line) of each import of torch's or Triton's."""
+    """Yield (name in torch, name in the patch, line) for each import from torch or Triton."""
     for alias in node.names:
         if isinstance(node, ast.ImportFrom):
             dotted, local = f"{node.module}.{alias.name}", alias.asname or alias.name
@@ -507,7 +507,7 @@ def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, int
 
 
 def _is_device(name: str) -> bool:
-    """True if torch knows a device of that name, whose functions come with a package of its own."""
+    """True if torch knows a device of that name; the device's own package adds `torch.<name>`."""
     with suppress(RuntimeError):
         torch.device(name)
         return True
@@ -521,7 +521,7 @@ def _has_operators(namespace: str) -> bool:
 
 
 def _follow(dotted: str, value: Any, names: list[str], line: int) -> Iterator[Finding]:
-    """Follow a chain through modules, config and classes; the rest is known only at run time."""
+    """PG103 if a module, config or class in the chain lacks a name; other objects end the chain."""
     for name in names:
         if not isinstance(value, (ModuleType, ConfigModule, type)):
             return

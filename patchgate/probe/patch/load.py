@@ -1,7 +1,7 @@
 """Imports a patch under its name in the project, and calls its installers.
 
 A file in a package is imported under its own dotted name, so that all importers, even its package,
-get the same module. Any other file is run as a module of ours.
+get the same module. Any other file is run as a module with a name of our own.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ from patchgate.probe.protocol import Loading
 #: The module name of a patch outside any package, and its name when it is run again.
 MODULE = "patch_module"
 AGAIN = f"{MODULE}_again"
-# Path of each patch that was run -> its place, noted because a patch may replace functions that
-# find the place.
+# Path of each patch that was run -> its place. It is kept, because a patch may replace the
+# functions that find it.
 _PLACES: dict[str, tuple[str | None, str]] = {}
 # Path of each patch that was run -> its module.
 _MODULES: dict[str, ModuleType] = {}
 _READ_AS_SOURCES: set[str] = set()
 # Name of a module -> the path of the part that its import runs.
 _PARTS: dict[str, str] = {}
-# The patches whose scopes are entered; a scope without a reference would be collected, and so left.
+# The patches whose scopes are entered: garbage collection would leave a scope without a reference.
 _ENTERED: list[AppliedPatch] = []
-# The originals, because a patch may replace these functions.
+# The originals: a patch may change the default, and replace its functions.
 _DEFAULT_DTYPE = torch.get_default_dtype()
 _set_default_dtype = torch.set_default_dtype
 
@@ -126,7 +126,7 @@ class AppliedPatch:
 
 def names_left(changed: Changes) -> list[str]:
     """The names that a scope leaves changed. A name that did not exist before and is None now does
-    not count (`__deepcopy__`).
+    not count (such as `__deepcopy__`).
     """
     return [name for name, (old, now) in changed.items() if old is not None or now is not None]
 
@@ -135,9 +135,8 @@ def names_left(changed: Changes) -> list[str]:
 def built_outside() -> Iterator[None]:
     """Leave every scope until the end of the block, in which a workload is built.
 
-    A scope may be meant to change modules that are made in it (no memory, no initial values,
-    another dtype). Only the scope's effect on their compile can be compared with torch without the
-    scope.
+    A scope may change how modules are built in it (no memory, no initial values, another dtype).
+    Only its effect on compiling the modules can be compared with torch outside the scope.
     """
     entered, generator = list(_ENTERED), torch.get_rng_state()
     for patched in reversed(entered):
@@ -145,7 +144,7 @@ def built_outside() -> Iterator[None]:
     torch.set_rng_state(generator)  # a scope may restore an earlier seed
     try:
         yield
-    finally:  # a module of a sample may refuse to be made: what follows is judged in the scope too
+    finally:  # also if a module cannot be built: later code is judged in the scope too
         for patched in entered:
             patched.enter()
         if entered:
@@ -163,8 +162,8 @@ def blamed_module(path: str, how: Loading) -> dict[str, str]:
     reason. Empty if all modules can be imported.
 
     A package around the patch is not run if it needs a module that is not installed; other modules
-    have stand-ins. The reason may be a missing name of torch, `torch.npu`, perhaps of a device that
-    a package adds.
+    have stand-ins. A missing name of torch, such as `torch.npu`, is returned too: a package for a
+    device may add it.
     """
     dotted = _prepare(path, how) or ""
     name = ""
@@ -196,7 +195,7 @@ def _raising_module(error: Any, root: str, patch: str) -> str:
 
 
 def is_about_torch(error: BaseException) -> bool:
-    """True if a name of torch, or Triton, does not exist: the error concerns no other module."""
+    """True if the error is about a missing name of torch or Triton, and about no other module."""
     owner: Any = getattr(error, "name" if isinstance(error, ImportError) else "obj", None)
     if isinstance(owner, ModuleType):
         owner = owner.__name__
@@ -238,7 +237,7 @@ def import_others(path: str, how: Loading) -> None:
     """Import the modules of other projects that the file imports: their changes are not the
     patch's.
 
-    For a scope, modules of the patch's own project are imported too, because no import enters the
+    For a scope, modules of the patch's own project are imported too: an import does not enter the
     scope.
     """
     _prepare(path, how)
@@ -246,17 +245,15 @@ def import_others(path: str, how: Loading) -> None:
     root = place_of(path, how)[1]
     for name in foreign_imports(path, root, leading=True, own=bool(how.get("scope"))):
         package, _, last = name.rpartition(".")
-        # A package of the project may have a stand-in while its neighbours run.
+        # A package of the project may have a stand-in while its other packages run.
         first = package if os.path.isdir(os.path.join(root, top_level(name))) else top_level(name)
         if first not in left_out:
-            with suppress(Exception):  # the patch itself says why
+            with suppress(Exception):  # the patch itself reports it
                 __import__(package or last, fromlist=[last])
 
 
 def import_packages(path: str, how: Loading) -> bool:
-    """Import the packages around the patch; true if there are some and their own code did not
-    import the patch.
-    """
+    """Import the packages around the patch. True if some exist and did not import the patch."""
     dotted = _prepare(path, how) or ""
     package = dotted.rpartition(".")[0]
     if package:
@@ -290,8 +287,8 @@ class _PartFinder:
 
 
 def _name_of_part(path: str, dotted: str) -> str:
-    """The name of the whole file's module for the first part that is imported, another name for
-    each other part.
+    """The module name of a part. The first part to be imported has the whole file's name, and each
+    other part another name.
     """
     if not _PARTS:
         sys.meta_path.insert(0, _PartFinder())
@@ -302,7 +299,7 @@ def _name_of_part(path: str, dotted: str) -> str:
 
 
 def place_of(path: str, how: Loading) -> tuple[str | None, str]:
-    """The place of the patch in its package, found before any of its code ran."""
+    """The patch's dotted name (None outside packages) and import folder, found before it ran."""
     if path not in _PLACES:
         _PLACES[path] = place_in_package(how.get("part_of") or path, how.get("paths", ()))
     return _PLACES[path]
@@ -314,14 +311,14 @@ def module_of(path: str | None) -> ModuleType | None:
 
 
 def is_patch_module(guarded: str) -> bool:
-    """True if Dynamo's name of a guard concerns the globals of a module that was run as a patch."""
+    """True if a guard, by Dynamo's name for it, is on the globals of a module run as a patch."""
     modules = [module.__name__ for module in _MODULES.values()]
     names = [f"{name.replace('_', '__').replace('.', '_dot_')}'" for name in modules]
     return guarded.startswith(tuple(f"G['__import_{name}" for name in (MODULE, *names)))
 
 
 def held_by_patches(name: str) -> list[Any]:
-    """The functions of that name that the modules of run patches hold as originals."""
+    """The functions called `name` that the modules of run patches hold as originals."""
     values = itertools.chain(*(vars(module).values() for module in _MODULES.values()))
     return [each for each in values if inspect.isroutine(each) and each.__name__ == name]
 
@@ -380,7 +377,7 @@ def _read_sources_below(folder: str) -> None:
 @contextmanager
 def faked_version(version: str) -> Iterator[None]:
     """Replace torch's version by `version` wherever a patch can read it."""
-    # Every way of importlib.metadata to ask for a version reads this property.
+    # Every function of importlib.metadata that returns a version reads this property.
     real = vars(importlib.metadata.Distribution)["metadata"].fget
 
     def metadata(distribution: importlib.metadata.Distribution) -> Any:

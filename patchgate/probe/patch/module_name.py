@@ -26,8 +26,8 @@ def top_level(dotted: str) -> str:
 
 
 def place_in_package(path: str, paths: Sequence[str] = ()) -> tuple[str | None, str]:
-    """(dotted name of the file's module, folder from which it is imported); no name if it is in no
-    package.
+    """Return (dotted name of the file's module, folder from which it is imported). The name is None
+    if the file is in no package.
 
     A folder of `paths` around the file decides its name. Otherwise the name contains every folder
     around the file with an `__init__.py`, and namespaces: folders without an `__init__.py` from
@@ -62,7 +62,7 @@ def _dotted(path: str, root: str) -> str:
 
 
 def _namespace_root(path: str, root: str) -> str | None:
-    """The folder from which a file is imported if its top folder, below `root`, is in a namespace,
+    """The folder from which a file is imported, if `root` is a namespace package or inside one;
     else None.
     """
     names, level = _imports(path)
@@ -166,7 +166,7 @@ def _needed(body: Iterable[ast.stmt], package: Sequence[str]) -> Iterator[str]:
 
 
 def what_runs_again(path: str, dotted: str | None, root: str) -> str:
-    """A `file:line` of the package, or of the scripts beside it, that runs a file once more; empty
+    """A `file:line` of the package, or of the scripts next to it, that runs a file once more; empty
     if there is none.
 
     Such a line reloads the module, or imports it by another name than `dotted`: Python then has
@@ -184,8 +184,8 @@ def what_runs_again(path: str, dotted: str | None, root: str) -> str:
 
 
 def what_calls_again(path: str, dotted: str | None, root: str, calls: Sequence[str]) -> str:
-    """A `file:line` of a function of the project, outside of the file, that makes one of the
-    `calls`; empty if there is none.
+    """A `file:line` in another file of the project whose function makes one of the `calls`;
+    empty if there is none.
     """
     names = {call.partition("(")[0].rpartition(".")[2].rpartition(":")[2] for call in calls}
     files = Path(root, top_level(dotted)).rglob("*.py") if dotted else Path(root).glob("*.py")
@@ -217,7 +217,7 @@ def _absolute_names(node: ast.AST) -> Iterator[str]:
 
 
 def _is_second(name: str, dotted: str | None) -> bool:
-    """True if a name is the end of the module's own name, so that it is imported from a folder
+    """True if `name` is the end of the module's name `dotted`: the import then starts at a folder
     inside the package.
     """
     if not dotted or not dotted.endswith(f".{name}"):

@@ -1,5 +1,5 @@
-"""Runs a patch as in a new interpreter, where only `import torch` has loaded parts of torch. It
-finds the replacements there, and environment variables without effect.
+"""Runs a patch as in a new interpreter, where only `import torch` has loaded parts of torch.
+Finds the names that it does not replace there, and the environment variables without effect.
 
 A patch must not depend on modules that its importer has loaded before, as the fork server has. A
 variable has no effect if nothing reads it, or if it was read before it was set.
@@ -36,8 +36,8 @@ _OWN_CODE = tuple(
 )
 # A variable of torch's or Triton's starts with one of these.
 _PREFIXES = ("TORCH", "PYTORCH", "TRITON", "INDUCTOR", "AOT")
-# The likeness to a known name at which a name counts as misspelt: without such a prefix, and with
-# one.
+# The least likeness to a known name at which a name counts as misspelt: for names without such a
+# prefix, and with one.
 _OTHERWISE_ALIKE, _ALIKE = 0.85, 0.6
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _QUOTED = re.compile(rb"[\"']([A-Z][A-Z0-9]*_[A-Z0-9_]+)[\"']")
@@ -77,7 +77,7 @@ def run_in_new_interpreter(request: RunAnew, stage: Stage) -> RunAnewResult:
             return {"unmeasured": needed}
         is_running = False
         later = [name for name in request["holders"] if not _is_loaded(name)]
-        # A patch may change a module once it is imported.
+        # Import the modules of the names: a patch may change a module on its import.
         for name in request["names"]:
             with suppress(LookupError):
                 resolve(name.partition("[")[0].rpartition(".")[0])
@@ -107,11 +107,11 @@ def _is_loaded(name: str) -> bool:
 
 
 def _is_replaced(name: str, changed: Changes) -> bool:
-    """True if the name is changed, or leads to an object that the patch has put elsewhere, from
-    where a later module has imported it.
+    """True if the name is changed, or if its module was loaded later and imported the object from a
+    place where the patch had put it.
 
     If nothing had loaded the module before, no snapshot knows its original; then code from outside
-    of torch is a replacement.
+    of torch counts as a replacement.
     """
     if name in changed:
         return True
@@ -188,7 +188,7 @@ def _folders() -> Iterator[Path]:
 
 
 def _strings(tree: ast.AST, text: str) -> list[tuple[ast.AST, ...]]:
-    """Each place of the string: the nodes around it, the innermost first."""
+    """For each place of the string `text`, the nodes around it, the innermost first."""
     places: list[tuple[ast.AST, ...]] = []
     todo: list[tuple[ast.AST, ...]] = [(tree,)]
     while todo:

@@ -35,7 +35,7 @@ from patchgate.probe.protocol import (
 from patchgate.probe.simulate.needs_device import missing_answer
 
 _REGISTRY = "torch._dynamo.backends.registry._COMPILER_FNS["
-# Names that a parameter without a type has if it takes a graph module.
+# Names of untyped parameters that are taken to be graph modules.
 _UNTYPED = ("gm", "graph_module")
 # A source with these words is about graphs of ATen operators, or of modules. Any other source is
 # about Dynamo's graphs.
@@ -65,16 +65,14 @@ def offers(
 
 
 def _is_of_torch(backend: Any) -> bool:
-    """True for torch's own backends, which are registered only when a list of all is requested."""
+    """True for torch's own backends, which torch registers only when all backends are listed."""
     parts = backend.kwargs.values() if isinstance(backend, AotAutograd) else (backend,)
     modules = (str(getattr(part, "__module__", type(part).__module__)) for part in parts)
     return all(top_level(name) == "torch" for name in modules)
 
 
 def _is_pass(module: ModuleType, value: Any) -> bool:
-    """True for a class of passes, and for a function that takes one graph and needs nothing
-    else.
-    """
+    """True for a pass class, and for a function whose only required argument is a graph."""
     is_class = inspect.isclass(value) and issubclass(value, PassBase)
     if is_class and inspect.isabstract(value):
         return False
@@ -213,7 +211,7 @@ def _layout(tensor: Tensor) -> str:
 
 
 def compiles_anything(compiler: Callable[[Any], Any]) -> bool:
-    """False if not even one product compiles, as with a backend for a device that is not here, or a
+    """False if not even a multiplication compiles, as with a backend for an absent device, or a
     pass for other graphs. True after an exception that only a mistake raises: such an exception
     counts against the offer.
     """
@@ -226,7 +224,7 @@ def compiles_anything(compiler: Callable[[Any], Any]) -> bool:
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """The exception inside Dynamo's own."""
+    """The innermost exception that Dynamo's exceptions wrap."""
     inner = getattr(error, "inner_exception", None)
     return _innermost(inner) if isinstance(inner, BaseException) else error
 

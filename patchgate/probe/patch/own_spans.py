@@ -19,7 +19,7 @@ _State = tuple[Snapshot, Settings]
 
 
 class OwnSpans:
-    """The states at each begin and end of the patch's own code."""
+    """Records the states of torch and the settings where the patch's own code begins and ends."""
 
     def __init__(self, path: str, calls: Collection[str]) -> None:
         self._path = path
@@ -29,7 +29,7 @@ class OwnSpans:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """The block runs code of the patch."""
+        """Count the block as code of the patch."""
         self._begin()
         try:
             yield
@@ -38,7 +38,7 @@ class OwnSpans:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Until the end of the block, functions that install the patch count as its own code."""
+        """Count functions that install the patch as its own code, until the end of the block."""
 
         def profile(frame: FrameType, event: str, _: Any) -> None:
             if event in ("call", "return") and self._is_own(frame):

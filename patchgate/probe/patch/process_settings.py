@@ -31,13 +31,13 @@ _LIMITS = sorted(
     name for name in vars(resource) if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE"
 )
 _HOOKS = ((sys, "excepthook"), (sys, "unraisablehook"), (threading, "excepthook"))
-# Numbers whose sums differ with another rounding direction, or if tiny numbers become zero.
+# Numbers whose arithmetic shows the rounding direction, and if tiny numbers become zero.
 _ONE, _SMALL, _TINY = 1.0, 2.0**-60, 5e-324
 _REPLACEABLE = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 
 
 def process_settings() -> dict[str, str]:
-    """Each setting of the process by its name; the text is the same in every process."""
+    """Each setting of the process by its name; equal settings have equal texts in all processes."""
     root = logging.root
     return {
         "cwd": _cwd(),
@@ -52,7 +52,7 @@ def process_settings() -> dict[str, str]:
         "stack of threads": str(_stack_size()),
         "cores": str(sorted(os.sched_getaffinity(0))),
         "priority": str(os.getpriority(os.PRIO_PROCESS, 0)),
-        # Results of float operations that a mode of the processor decides.
+        # Results of float operations that depend on the processor's modes.
         "float arithmetic": f"{_ONE + _SMALL!r} {-_ONE - _SMALL!r} {_TINY * _ONE!r} {_ONE / 3!r}",
         **{f"{owner.__name__}.{name}": _text(getattr(owner, name)) for owner, name in _HOOKS},
         **{each.name: _text(signal.getsignal(each)) for each in signal.Signals},

@@ -38,16 +38,16 @@ IGNORED = {
     "__path__",
     "__all__",
 }
-# The table in which a whole module is replaced by another one.
+# The table of modules, in which a patch can replace a whole module.
 _MODULES = "sys.modules[]"
-#: Packages whose names a patch can change; generated code finds a name among the builtins too.
+#: Packages whose names a patch can change; generated code looks names up in the builtins too.
 CHANGEABLE = {"torch", "triton", "builtins"}
 # The most characters of the text that names an item of a list.
 _ENTRY_LENGTH = 60
 _CONSTANT = (str, bytes, tuple, type)
-# Starts of names under which originals are saved.
+# Prefixes of names under which originals are saved.
 _SAVED = ("orig", "old_", "saved_", "real_", "unpatched_")
-# Functions that are followed inward from one wrapper.
+# The most functions that are followed inward from one wrapper.
 _WRAPPED_FUNCTIONS = 50
 # Lists of what exists or was compiled; torch behaves the same with and without an entry.
 _BOOKKEEPING = {
@@ -63,7 +63,7 @@ OPERATORS = "torch.ops[]"
 #: Functions of Python by name -> what Dynamo traces in their place.
 POLYFILLS = "torch._dynamo.polyfills[]"
 _ABSENT = object()
-#: `id` without calling the audit hooks of the process.
+#: Like `id`, but without a call of the audit hooks of the process.
 identity = object.__hash__
 
 #: Dotted name -> (object before, object after); None where there was none.
@@ -83,7 +83,7 @@ class Snapshot(dict[str, dict[Any, Any]]):
         self.inner: dict[str, dict[str, Any]] = {}
 
     def names(self, owners: Iterable[str]) -> Iterable[list[str]]:
-        """The names of each owner. A table has several names if other modules have imported it."""
+        """Group the names by owner. A table has several names if other modules have imported it."""
         tables = {name: table for inner in self.inner.values() for name, table in inner.items()}
         grouped: dict[int, list[str]] = defaultdict(list)
         for name in owners:
@@ -91,7 +91,7 @@ class Snapshot(dict[str, dict[Any, Any]]):
         return grouped.values()
 
 
-# The last snapshot. A child starts with the server's, so that it copies little.
+# The last snapshot. A child starts with the server's last one, so that it copies little.
 _last = Snapshot()
 
 
@@ -135,8 +135,8 @@ def take_snapshot() -> Snapshot:
 
 
 def _polyfills() -> dict[str, Any]:
-    """The functions of `torch.compiler.substitute_in_graph` by the name of what they stand for. The
-    table is kept by a cache, and not in a module.
+    """Map the name of each function to its substitute by `torch.compiler.substitute_in_graph`. A
+    cache holds the table of substitutes; no module has it as an attribute.
     """
     functions = sys.modules.get("torch._dynamo.variables.functions")
     if functions is None:
@@ -150,7 +150,7 @@ def _polyfills() -> dict[str, Any]:
 
 
 def _full_name(function: Any) -> str:
-    """`_operator.indexOf`; a method of a class in C names its class, and no module."""
+    """Return a name such as `_operator.indexOf`; a method written in C has its class's module."""
     owner = getattr(function, "__module__", None) or getattr(
         getattr(function, "__objclass__", None), "__module__", ""
     )
@@ -159,11 +159,11 @@ def _full_name(function: Any) -> str:
 
 def _inner(module: str, attributes: dict[str, Any]) -> dict[str, Any]:
     """The tables of a module (`name[]`), and the classes that it defines."""
-    # Triton has `sys.modules` under a name of its own.
+    # Tables of `sys` do not count; Triton has `sys.modules` under a name of its own.
     interpreters = set(map(identity, vars(sys).values()))
     inner = {}
     for key, value in attributes.items():
-        # Asking the type is faster than asking an object that is no class.
+        # Testing the type is faster than testing an object that is no class.
         kind = type(value)
         dotted = f"{module}.{key}"
         if issubclass(kind, (dict, list, set)):
@@ -187,11 +187,11 @@ def _copy(dotted: str, now: Any) -> dict[Any, Any]:
 
 
 def changes(before: Snapshot, after: Snapshot) -> Changes:
-    """The attributes and entries that are another object now.
+    """The attributes and entries whose object differs between the snapshots.
 
     Modules that only the patch imported are new, not changed. If a module replaces another one,
-    `sys.modules[torch...]` is listed, and of the module's names only those that both have. An
-    operator that the patch defines replaces nothing, and neither do its registrations. An entry of
+    `sys.modules[torch...]` is listed, and those changed names that both modules have. Operators
+    that the patch defines, and their registrations, replace nothing and are left out. An entry of
     a registry is listed once, as `torch._inductor.lowering.lowerings[aten.silu.default]`, however
     many modules import the registry.
     """
@@ -231,8 +231,8 @@ Contents = dict[int, list[Any]]
 
 
 def contents(taken: Snapshot) -> Contents:
-    """The code, the constants, the defaults and the closure of every function, and of the functions
-    that it wraps: a patch can write to them without replacing a name.
+    """The code, constants, defaults and closure of every function and of the functions that it
+    wraps. A patch can change these parts without replacing a name.
     """
     found: Contents = {}
     for owner in taken.values():
@@ -253,7 +253,7 @@ _METHODS = {staticmethod, classmethod, property}
 
 
 def _function(value: Any) -> Any:
-    """The function inside a method, as the class keeps it."""
+    """The function inside a staticmethod, classmethod or property; any other value as it is."""
     if type(value) in (staticmethod, classmethod):
         return value.__func__
     return value.fget if type(value) is property else value
@@ -291,8 +291,8 @@ def edited(before: Contents, taken: Snapshot) -> list[str]:
 
 
 def _is_same_list(was: list[Any], now: list[Any]) -> bool:
-    """True for the same parts, and if another function has the address of a function that was
-    freed.
+    """True if the parts are the same, or if another function now has the address of a function
+    that was freed.
     """
     return was[0] is not now[0] or (len(was) == len(now) and all(map(operator.is_, was, now)))
 
@@ -303,8 +303,8 @@ def defined_operators(before: Snapshot, after: Snapshot) -> list[str]:
 
 
 def _entry(key: Any, item: Any) -> str:
-    """The name of an entry: its key; in a list or set, whose keys are identities, the name of the
-    item.
+    """The name of an entry: its key, or the item's name in a list or set, whose keys are
+    identities.
     """
     if key != identity(item):
         return str(key)
@@ -313,7 +313,7 @@ def _entry(key: Any, item: Any) -> str:
 
 
 def first_name(aliases: list[str]) -> str:
-    """The name of a table in the module that assigns it, among all its names."""
+    """Return the name of a table in the module that assigns it, among all its names."""
     if len(aliases) == 1:
         return aliases[0]
     return next(filter(_assigns, sorted(aliases)), min(aliases))
@@ -406,11 +406,11 @@ def _called_by(value: Any) -> list[Any]:
 def saved_after_replacing(changed: Changes) -> list[str]:
     """The changed names whose replacement was saved as its own original, so that a call never ends.
 
-    The replacement was saved under a name of the module or closure other than the function's own;
-    or as a new attribute whose name shows a saved original, or which the replacement itself reads.
+    The replacement is held by a global or closure variable other than the function's own name, or
+    by a new attribute whose name shows a saved original, or that the replacement itself reads.
     """
     added = {name: now for name, (old, now) in changed.items() if old is None}
-    # Identity of what was saved -> its owners.
+    # Identity of each saved object -> the owners that saved it.
     saved: dict[int, list[str]] = defaultdict(list)
     for name, now in added.items():
         owner, _, last = name.rpartition(".")
@@ -430,8 +430,8 @@ def saved_after_replacing(changed: Changes) -> list[str]:
 
 
 def _is_below(owner: str, base: str) -> bool:
-    """True for a class that inherits from another: its wrapper calls the other's saved wrapper, so
-    the calls end.
+    """True if `owner` is a class that inherits from `base`: its wrapper calls the saved wrapper of
+    `base`, so the calls end.
     """
     with suppress(LookupError):
         classes = resolve(owner), resolve(base)
@@ -445,7 +445,7 @@ def is_saved_original(key: Any) -> bool:
 
 
 def _reads(function: Any, dotted: str) -> bool:
-    """True if the code of a function reads an attribute with that last name."""
+    """True if the code of a function uses the last part of the dotted name."""
     return dotted.rpartition(".")[2] in getattr(getattr(function, "__code__", None), "co_names", ())
 
 
@@ -464,8 +464,8 @@ def _holds_itself(value: Any) -> bool:
 
 
 def wrapped_twice(changed: Changes) -> list[str]:
-    """The changed names whose replacement wraps another made by the same code, so that the
-    installer ran twice in one run.
+    """The changed names whose replacement wraps another one of the same code: the installer ran
+    twice in one run.
 
     Wrappers of one decorator with different arguments are different wrappers.
     """

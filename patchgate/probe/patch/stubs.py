@@ -39,7 +39,7 @@ _PASSED_THROUGH = (
 # Functions that only ask if a module exists.
 _ASKING = ("<frozen importlib.util>", os.path.dirname(importlib.__file__) + "/util.py")
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-# Modules of torch itself exist, or torch has moved them.
+# Never replaced as missing: modules of torch itself exist, or torch has moved them.
 _INSTALLED = {"torch", "triton", "functorch", "torchgen", *sys.stdlib_module_names}
 _CATCHING = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
 # Methods that need a value, which a stand-in lacks; `__or__` makes a type for an annotation.
@@ -64,9 +64,9 @@ class StandsIn(Exception):
 def install_stubs(names: Iterable[str], patch: str, root: str) -> None:
     """Replace each module of `names`, and all modules below it, by stubs, even if it is installed.
 
-    A package of the patch's own project, a folder below `root`, runs no code; the modules in it
-    stay. A stub also replaces each missing module that a file below `root` imports and needs. A
-    device of torch, `torch.npu`, gets its stub without an import.
+    If the name is a package of the patch's own project (a folder below `root`), the package runs no
+    code, and the modules in it stay. A stub also replaces each missing module that a file below
+    `root` imports and needs. A device such as `torch.npu` gets its stub before any import of it.
     """
     folders = {name: os.path.join(root, *name.split(".")) for name in names}
     wanted = {name: folder if os.path.isdir(folder) else None for name, folder in folders.items()}
@@ -131,7 +131,7 @@ class _Finder(MetaPathFinder, _Loader):
     """Finds the modules that are to be replaced, before anything else finds them."""
 
     def __init__(self) -> None:
-        self.wanted: dict[str, str | None] = {}  # folder of the project's own package
+        self.wanted: dict[str, str | None] = {}  # name -> folder, if it is a package of the project
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
         above = itertools.accumulate(fullname.split("."), "{}.{}".format)
@@ -198,7 +198,7 @@ def without_missing() -> AbstractContextManager[Any]:
 
 @functools.cache
 def _guarded_lines(file: str) -> tuple[range, ...]:
-    """Lines of a file in blocks that go on even if an import in them fails."""
+    """Lines of a file in `try` and `with` blocks that catch the error of a failed import."""
     try:
         with open(file, "rb") as source:
             nodes = list(ast.walk(ast.parse(source.read())))
@@ -253,7 +253,7 @@ class StubModule(ModuleType):
     """A module whose every name is a `Stub`, except for the modules in its folder."""
 
     def __getattr__(self, name: str) -> Any:
-        if name == "__all__":  # `from stub import *`: the importer has every name too
+        if name == "__all__":  # after `from stub import *`, the importer has every name too
             _importer().f_globals.setdefault("__getattr__", self.__getattr__)
         below = [os.path.join(folder, name) for folder in vars(self).get("__path__", ())]
         if any(os.path.isfile(f"{path}.py") or os.path.isdir(path) for path in below):

@@ -1,9 +1,9 @@
-"""Separates the changes of a patch from those of torch's own modules that the patch is the first to
-import.
+"""Separates the changes of a patch from the changes that modules of torch make when the patch
+imports them first.
 
-A module is examined after its own code has run and before the patch goes on, with all that the code
-registered elsewhere. A patch may wait for a module with a finder of its own, and change it before
-the import has ended.
+A module, with all that its code registered elsewhere, is examined after that code has run and
+before the patch goes on. A patch may wait for a module with a finder of its own, and change the
+module before its import has ended.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from patchgate.probe.process.watched_imports import Execute, WatchedImports
 
 
 def torch_imports_added_to(before: Snapshot) -> WatchedImports:
-    """Until the context ends, add everything that importing a module of torch makes and changes to
-    `before`, as if it had been there.
+    """Until the context ends, add to `before` everything that the import of a module of torch makes
+    and changes, as if it had existed before the patch.
     """
     depth = 0
-    # Modules whose import the patch changes, as their own code left them.
+    # Modules that a finder of the patch waits for, in the state in which their own code left them.
     waited_for: dict[str, dict[Any, Any]] = {}
 
     def execute(module: ModuleType, run: Execute, is_import: bool) -> None:
@@ -47,7 +47,7 @@ def torch_imports_added_to(before: Snapshot) -> WatchedImports:
 
 
 def _owned_by(module: str, snapshot: Snapshot) -> dict[str, dict[Any, Any]]:
-    """The module and its classes."""
+    """The entries of a snapshot for a module, its classes and its tables."""
     return {
         owner: attributes
         for owner, attributes in snapshot.items()

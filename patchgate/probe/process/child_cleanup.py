@@ -23,8 +23,8 @@ _REMOVE = 'rm -rf "$0" || { chmod -R u+rwX "$0"; rm -rf "$0"; }'
 
 
 def hand_over(folder: str, request: Request) -> str | None:
-    """Copy the files that a child made to the host's places; return an error if one is not a
-    regular file.
+    """Copy the files made by a child to the places that the host named; return an error if one is
+    not a regular file.
     """
     allowed = left = largest_file(request["limits"])
     for name in NAMED:
@@ -75,8 +75,8 @@ def remove_folder(folder: str) -> subprocess.Popen[bytes]:
 
 
 def kill_children(known: set[int]) -> None:
-    """End every child of this process except the `known`, and the orphans that thereby become its
-    children.
+    """Kill every child of this process except those in `known`, and the orphaned descendants that
+    become its children meanwhile.
     """
     for _ in range(100):
         orphans = set(children_of(os.getpid())) - known

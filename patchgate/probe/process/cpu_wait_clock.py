@@ -59,7 +59,7 @@ def _family(pid: int) -> list[int]:
 
 
 def _seconds_waited(pid: int) -> float:
-    """The second number of `schedstat`, which is in nanoseconds; 0 if the kernel has none."""
+    """Seconds that a process waited for a core, from `schedstat`; 0 if the kernel lacks it."""
     with suppress(OSError, ValueError, IndexError):
         return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
     return 0.0

@@ -15,7 +15,7 @@ from patchgate.probe.protocol import QUESTIONS, Failed, Limits, Unmeasured
 # The limit of a child's reply. The generated code of the largest whole model that was tried is 1.6
 # MB.
 REPLY_BYTES = 4 << 20
-# The deepest nesting of lists and objects, for types that do not state it.
+# The deepest nesting of lists and objects in a reply, for types that do not state it.
 _DEPTH = 8
 _NAME_LENGTH = 400
 
@@ -89,8 +89,8 @@ def _fits(kind: Any, value: Any) -> bool:
 
 
 def _faults(value: Any, place: str, depth: int, has_facts: bool = False) -> Iterator[str]:
-    """Parts of a reply that no file, page or table could hold: names, nesting and numbers without
-    bounds; with `has_facts`, also values that are no facts.
+    """The faults of a reply that no file, page or table can hold: unbounded names, nesting or
+    numbers. With `has_facts`, also values that are no facts.
     """
     if depth == 0:
         yield f"{place} is nested too deep"

@@ -1,5 +1,5 @@
-"""Namespaces of a child's own: users, mounts, processes, System V's memory and networks, if the
-kernel offers them.
+"""Gives a child its own namespaces of users, mounts, processes, System V's memory and networks, if
+the kernel offers them.
 
 A child has a root with only the paths that it may read or write; it sees no other process, and no
 network but a loopback. bubblewrap does this for a program that it starts; a forked child must do it
@@ -31,7 +31,7 @@ _NOSUID_NODEV, _BIND, _PRIVATE, _READ_ONLY, _RECURSIVE, _DETACH = 2 | 4, 4096, 1
 _PIVOT_ROOT, _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE = 155, 442, -100, 0x8000
 _SIOCSIFFLAGS, _UP = 0x8914, 0x41
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
-#: Levels from the strongest to none. Root may have the others without a namespace of users.
+#: Levels from the strongest to none. Root may enter the other namespaces without one of users.
 LEVELS: tuple[tuple[str, ...], ...] = (
     tuple(_FLAGS),
     ("mount", "pid", "ipc", "net"),
@@ -41,13 +41,13 @@ LEVELS: tuple[tuple[str, ...], ...] = (
 )
 #: Folders that every program may write to: a child gets empty ones.
 SHARED = ("/tmp", "/dev/shm")
-# The size of each such folder.
+# The size of each of these folders, in bytes.
 _SHARED_BYTES = 256 << 20
-# The kernel numbers the next process of a namespace from this; and how many numbers are drawn from.
+# The kernel's file with a namespace's last process number; how many numbers a draw chooses from.
 _LAST_PROCESS, _PROCESSES = Path("/proc/sys/kernel/ns_last_pid"), 8000
 # The most links on the way to one path, as in Linux.
 _LINKS = 40
-#: The C library; `libc.syscall` returns what the kernel does.
+#: The C library; `libc.syscall` returns the kernel's result.
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
 
@@ -115,8 +115,8 @@ def enter(level: Sequence[str], ended: int | None) -> None:
 
 
 def _draw_next_process() -> None:
-    """Give the next process of this namespace a random number of four digits. Without this each
-    child has the number 2, and a cache key that contains the number looks the same in each.
+    """Give the next process of this namespace a random number of four digits. Without this, each
+    child is process 2, and a cache key that contains the number looks the same in each.
     """
     with suppress(OSError):  # a container may mount /proc/sys read-only
         drawn = int.from_bytes(os.urandom(4), "little") % _PROCESSES
@@ -124,7 +124,7 @@ def _draw_next_process() -> None:
 
 
 def _await(pid: int, ended: int | None) -> NoReturn:
-    """Wait for a process while others end, and end with its status."""
+    """Wait for the process `pid`, reap others that end before it, and exit with its status."""
     libc.prctl(_PR_SET_DUMPABLE, 0)  # processes inside must not see its memory
     while True:
         found, status = os.waitpid(-1, 0)
@@ -141,8 +141,8 @@ def change_root(
     level: Sequence[str],
     known: Mapping[str, str],
 ) -> None:
-    """In a mount namespace of its own, change to a root that has only these paths, all read-only
-    except for `writable`.
+    """Change to a new root in this process's own mount namespace. The root has only these paths,
+    all read-only except for `writable`.
 
     The root is made over the folder `base`, with the links that are `known`. Paths that do not
     exist, or that this user cannot reach, are left out.
@@ -156,7 +156,7 @@ def change_root(
     _mount(b"none", base, b"tmpfs", _NOSUID_NODEV, "mode=755")
     if held[0][0] == "/":  # everything may be read, except shared folders and devices
         _bind(held.pop(0)[1], f"{base}/")
-    # Only its owner may have made what is opened for writing in a folder that is shared.
+    # In a shared folder, a file opens for writing only if its owner is the opener or the folder's.
     for place, mode in (("/dev", "755"), *((place, "1777") for place in SHARED)):
         os.makedirs(base + place, exist_ok=True)
         _mount(b"none", base + place, b"tmpfs", _NOSUID_NODEV, f"mode={mode},size={_SHARED_BYTES}")

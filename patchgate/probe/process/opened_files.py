@@ -65,7 +65,7 @@ def _packages() -> Iterator[str]:
 
 
 def _read_by(event: str, arguments: tuple[Any, ...], covered: tuple[str, ...]) -> str:
-    """The file or folder that is read; empty if there is none, or if it has been opened before."""
+    """The file or folder that an event reads; empty if there is none, or if it is already open."""
     path: Any = None
     if event == "open":
         path, _, flags = arguments

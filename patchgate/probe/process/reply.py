@@ -1,5 +1,5 @@
-"""Writes the reply of a process, and describes failures: of an exception, and of a process that
-ended without a reply.
+"""Writes the reply of a process, and describes a failure, which is an exception or the end of a
+process without a reply.
 
 A patch may replace anything after this module is imported, so everything that writing a reply needs
 is bound here.
@@ -26,9 +26,9 @@ _write, _exit, _dumps = os.write, os._exit, json.dumps
 _Frame = tuple[str, int, str]
 # This machine's folder of packages, left out so that a failure reads the same everywhere.
 _INSTALLED = re.compile(r"/[^\s'\"()]*/site-packages/")
-# Torch's name for the device of a project that has not named it.
+# Torch's name for the device of a project that has given it no name.
 _NO_DEVICE = "privateuseone"
-# The most characters of a description for the host: its end, with the exception.
+# The most characters of a description for the host; its end, with the exception, is kept.
 _DETAIL = 6000
 # Texts by which torch, the kernel and C++ report a lack of memory.
 _NO_MEMORY = re.compile(r"(can't|cannot) allocate memory|not enough memory|std::bad_alloc", re.I)
@@ -74,7 +74,7 @@ def line_in_patch(trace: str, patch: str | None) -> str | None:
 
 
 def one_line(error: BaseException, length: int = 200) -> str:
-    """An exception as one line of at most so many characters."""
+    """An exception as one line of at most `length` characters."""
     return f"{type(error).__name__}: {error}".partition("\n")[0][:length]
 
 
@@ -119,7 +119,7 @@ def exception_failure(error: BaseException, patch: str | None) -> dict[str, Any]
         where = f"{_short(root.filename)}:{root.lineno}"
     if isinstance(root, DoesNotApply):
         where = root.place  # the file that ran was made from the diff
-    is_ours = not frames or frames[-1][0].startswith(_OURS)  # as of a SyntaxError
+    is_ours = not frames or frames[-1][0].startswith(_OURS)  # such as for a SyntaxError
     raised_at = None if is_ours else _place(frames)
     signature = f"{type(root).__name__}: {text}" if text else type(root).__name__
     is_comparison = bool(frames) and frames[-1][0] in _COMPARES

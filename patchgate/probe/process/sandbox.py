@@ -39,7 +39,7 @@ from patchgate.probe.process.namespaces import (
 from patchgate.probe.protocol import Limits, Request
 
 # Bytes of the largest file that a child may write: in general, and on a real device, where inputs
-# are larger. The output of a patch is such a file.
+# are larger. The limit also holds for the output of a patch.
 _FILE_BYTES, _DEVICE_FILE_BYTES = 512 << 20, 8 << 30
 #: Environment variables that name the caches of torch and of Triton.
 CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
@@ -49,7 +49,7 @@ _VERSION_FLAG, _PATH_BENEATH, _NO_NEW_PRIVS = 1, 1, 38
 _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 1, 1 << 2, 1 << 3
 # The rights to remove and to make files of every kind.
 _CHANGES = sum(1 << bit for bit in range(4, 13))
-# Rights that the kernel knows since version 2 (link and rename) and since version 3.
+# Rights since version 2 of Landlock (link and rename) and since version 3 (truncate).
 _REFER, _TRUNCATE = 1 << 13, 1 << 14
 _TCP = 1 << 0 | 1 << 1
 _SCOPES = 1 << 0 | 1 << 1  # abstract sockets, signals
@@ -64,11 +64,11 @@ _ETC = """
     nsswitch.conf os-release passwd resolv.conf ssl/openssl.cnf ssl/certs
 """
 _SYSTEM = "/usr /lib /lib64 /lib32 /bin /sbin /nix/store /gnu/store /proc /sys"
-# The place of programs that were installed by hand; only used ones are read.
+# The place of programs that were installed by hand; a child reads only those in use.
 _INSTALLED = "/opt"
-# Folders that belong to programs, next to the folder of the programs.
+# Folders that belong to programs, next to their `bin` folder.
 _PREFIX = ("lib", "lib64", "libexec", "include")
-# The line by which a patch that a search has written names the whole patch.
+# The line that names the whole patch, in a part that a search has written.
 _PART = re.compile(r"^run_subset\('(/[^']+\.py)'", re.MULTILINE)
 # Keys of a request that name files to read.
 _NAMED = ("unpatched", "patched", "libraries", "queue")
@@ -83,16 +83,16 @@ def version() -> int:
 
 @dataclass(frozen=True)
 class Sandbox:
-    """The parts of the sandbox that confine a child here."""
+    """The parts of the sandbox that confine a child on this machine."""
 
     namespaces: tuple[str, ...] = ()  #: the child's own namespaces; one of `LEVELS`
     landlock: int = 0  #: the kernel's version of Landlock, 0 for none
     reads: bool = False  #: true if reading is confined too
-    #: what every child reads: the interpreter, torch, programs and libraries; no links
+    #: paths that every child reads: the interpreter, torch, programs and libraries; no links
     system: tuple[str, ...] = ()
     links: dict[str, str] = field(
         default_factory=dict
-    )  #: link on the way to one of these paths -> its target
+    )  #: link on the way to a path of `system` -> its target
     #: folder of precompiled C++ headers, shared by all cache folders of a machine
     headers: str = ""
     devices: tuple[str, ...] = _DEVICES  #: device nodes that a child may use
@@ -124,7 +124,7 @@ class Sandbox:
 
 
 def strongest_sandbox(home: str, headers: str, *, gpu: bool) -> Sandbox:
-    """The strongest sandbox in which a child can still compile, or use the GPU, provided that an
+    """The strongest sandbox in which a child can still compile, or with `gpu` use the GPU, if an
     unconfined child can.
     """
     gpus = [path for pattern in _GPUS for path in glob.glob(pattern)] if gpu else []
@@ -134,7 +134,7 @@ def strongest_sandbox(home: str, headers: str, *, gpu: bool) -> Sandbox:
     system = tuple(filter(os.path.exists, places))
     works = _finds_gpu if gpu else _compiles
     free = Sandbox(devices=devices, headers=headers)
-    # If nothing works without a sandbox, the sandbox is not the cause.
+    # If the test fails without a sandbox too, the sandbox is not the cause: drop the test.
     wanted = works if _tried(free, home, works) else (lambda: True)
     for reads in (True, False):
         for level in LEVELS:
@@ -227,15 +227,15 @@ def _allow(rules: int, path: str, access: int) -> None:
 
 
 def largest_file(limits: Limits) -> int:
-    """Bytes of the largest file that a child may leave; memory is unlimited on a real device
-    only.
+    """Bytes of the largest file that a child may leave. A child without a limit of memory is on a
+    real device.
     """
     return _FILE_BYTES if limits["bytes"] else _DEVICE_FILE_BYTES
 
 
 def limit_resources(limits: Limits, beside: int) -> None:
-    """Limit a child: no core dump, files of a bounded size, and private memory beyond its present
-    one and the bytes `beside` that it has yet to load.
+    """Limit a child: no core dump, files of a bounded size, and bounded private memory in addition
+    to the larger of its present memory and `beside`, the bytes that it has yet to load.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file(limits),) * 2)
@@ -252,8 +252,8 @@ def confine_child(request: Request, folder: str, sandbox: Sandbox) -> str:
     of precompiled headers, to which only trusted children write.
     """
     readable = list(_read_by(request))
-    # Each child has its own caches unless the request names them, because later children would find
-    # there, by its source, what a patch has left.
+    # Each child has its own caches unless the request names them: in shared caches, later children
+    # would find what a patch has left there for the same source.
     use_folder(folder, request.get("env", {}))
     writable = [folder, *(os.environ[name] for name in CACHES)]
     writable += [request[name] for name in ("built", "tuned") if request.get(name)]
@@ -288,8 +288,8 @@ def headers_of(request: Request, sandbox: Sandbox) -> str:
 
 
 def is_trusted(request: Request) -> bool:
-    """True if only code of ours runs; such a child makes the precompiled headers that all children
-    read.
+    """True if only our own code runs in the child, which may then write the precompiled headers
+    that all children read.
     """
     return not (request.get("patch") or request.get("foreign") or _plugin(request))
 
@@ -300,8 +300,8 @@ def _plugin(request: Request) -> str | None:
 
 
 def _read_by(request: Request) -> Iterator[str]:
-    """The paths that a request reads: files or packages of patches, the workload and a device; the
-    project; both sides' outputs.
+    """The paths that a request reads: the files or packages of its patches, workload and device;
+    the project; the outputs with and without the patch.
     """
     for each in (request, *(request.get("after") or ())):
         patch, paths = each.get("patch"), each.get("paths") or ()
@@ -340,9 +340,9 @@ def _homes() -> set[str]:
 
 
 def _wholes(loaded: Mapping[str, Any]) -> Iterator[str]:
-    """The file, or the file's package, of which a patch says that it is a part.
+    """The file that a patch declares itself a part of, or the package of that file.
 
-    A search, or `patchgate parts`, writes such patches, but any other patch may say so.
+    A search, or `patchgate parts`, writes such patches, but any other patch may declare this too.
     """
     wholes = [str(loaded.get("part_of") or "")]
     if loaded.get("patch"):
@@ -362,10 +362,10 @@ def _system() -> Iterator[str]:
     yield from (f"/etc/{name}" for name in _ETC.split())
     of_executable = os.path.dirname(os.path.dirname(os.path.realpath(sys.executable)))
     for prefix in (sys.prefix, sys.base_prefix, of_executable):
-        # An interpreter may be installed in a home, which does not belong to it.
+        # If the interpreter is installed in a home, only its own subfolders are read.
         parts = ("bin", *_PREFIX) if _holds_everything(prefix) else ("",)
         yield from (os.path.join(prefix, part) for part in parts)
-    # Not the working directory, which has the server's files of other children.
+    # The working directory is left out, because it has the server's files of other children.
     places = [each for each in sys.path if each not in ("", os.getcwd()) and os.path.isdir(each)]
     places.append(os.environ.get("CUDA_HOME", ""))
     places += os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
@@ -383,7 +383,7 @@ def _system() -> Iterator[str]:
 
 
 def _folders_of_compilers() -> Iterator[str]:
-    """The real folders of the compilers that torch may call; the path may contain links to them."""
+    """The real folders of the compilers that torch may call; `PATH` may have links to them."""
     for name in (os.environ.get("CXX", "g++"), "gcc", "clang++", "cc", "c++"):
         program = shutil.which(name)
         if program:
@@ -391,5 +391,5 @@ def _folders_of_compilers() -> Iterator[str]:
 
 
 def private_bytes() -> int:
-    """Return the memory of this process alone; files and shared memory are not counted."""
+    """Return the private memory of this process, without files and shared memory."""
     return int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()

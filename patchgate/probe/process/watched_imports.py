@@ -12,10 +12,10 @@ Execute = Callable[[ModuleType], None]
 
 
 class WatchedImports(MetaPathFinder):
-    """Until the context ends, the other finders find modules, and `execute` runs them.
+    """Has `execute` run each watched module that the other finders find, until the context ends.
 
     The arguments of `execute` are the module, the function that runs it, and true if an import
-    statement asked for it: a patch may ask too, and then change the loader.
+    asked for the module: a patch may ask too, and then change the loader.
     """
 
     def __init__(
@@ -48,6 +48,6 @@ class WatchedImports(MetaPathFinder):
             def exec_module(module: ModuleType) -> None:
                 self._execute(module, execute, is_import)
 
-            # The loader itself stays: tools that read sources ask the loader what it is.
+            # The loader itself stays, because tools that read sources test its type.
             vars(spec.loader)["exec_module"] = exec_module
         return spec

@@ -1,4 +1,4 @@
-"""Answers the question about samples of operators."""
+"""Answers the question 'operators', which runs samples of operators."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from patchgate.probe.protocol import Operators, RunOperators, Stage
 
 
 def run_operators(request: RunOperators, stage: Stage) -> Operators:
-    """Write the results of samples of operators to a file. If the request names no earlier file,
-    make the samples too.
+    """Run samples of operators and write the results to a file. If the request names no earlier
+    file, make the samples first.
     """
     answer: Operators = {
         "operators": {},

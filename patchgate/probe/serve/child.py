@@ -1,7 +1,7 @@
-"""One child of a server, forked or started anew: it limits and confines itself, answers one
+"""One child of a server, forked or started by exec: it limits and confines itself, answers one
 request, and ends.
 
-It must not return into the server's loop.
+A forked child must not return into the server's loop.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from patchgate.probe.process.sandbox import (
 )
 from patchgate.probe.protocol import QUESTIONS, Compare, Exchange, Request, Stage, variables_of
 
-# Bytes of a process that loads torch: on many cores OpenBLAS alone takes as much.
+# Memory in bytes for loading torch: on many cores OpenBLAS alone needs as much.
 _TORCH_BYTES = 1 << 30
 _Handler = Callable[[Request, Stage], dict[str, Any]]
 
@@ -43,12 +43,12 @@ class Ends(NamedTuple):
     without a name.
     """
 
-    reply: int  #: the writing end of the pipe for its one reply
+    reply: int  #: the writing end of the pipe for the child's one reply
     stage: int  #: holds the name of the step that runs now
     trace: int  #: what faulthandler writes
     output: int  #: what the child prints
-    ended: int  #: the status of the patch's process, as its init process got it
-    opened: int  #: the files that it reads beside its environment
+    ended: int  #: the exit status of the patch's process, written by its init process
+    opened: int  #: the names of the files that it reads outside its environment
 
 
 def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, loaded: str) -> NoReturn:
@@ -64,7 +64,7 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, loaded: 
         limit_resources(request["limits"], 0 if loaded == "compiler" else _TORCH_BYTES)
         enter(sandbox.namespaces, ends.ended)
         os.close(ends.ended)
-        # The server ends a child that hangs by a signal, on which it first writes the traceback.
+        # The server ends a hanging child by this signal; the child first writes its traceback.
         signal.signal(signal.SIGUSR1, signal.SIG_DFL)
         faulthandler.enable(ends.trace, all_threads=False)
         faulthandler.register(signal.SIGUSR1, ends.trace, all_threads=False, chain=True)
@@ -95,15 +95,15 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, loaded: 
 
 
 def _blame_machine(what: str, error: Exception, ends: Ends) -> NoReturn:
-    """Reply that a step before the patch has failed, which is never held against the patch."""
+    """Reply that a step before the patch has failed; the machine is blamed, never the patch."""
     failure = exception_failure(error, None)
     failure |= {"cause": "machine", "signature": f"{what}: {failure['signature']}"}
     write_reply({"failure": failure}, ends.reply)
 
 
 def _detach(ends: Ends) -> None:
-    """Leave the server's process group and terminal, and send all output into a file, so that
-    output of the patch is never taken for a reply.
+    """Leave the server's process group and terminal, and redirect all output into a file, so that
+    the patch's output is never taken for a reply.
     """
     os.setsid()
     end_with_parent()
@@ -118,13 +118,13 @@ def _detach(ends: Ends) -> None:
 def _prepare(request: Request, folder: str, headers: str) -> _Handler:
     """Import the function that answers, and the parts of torch that its question needs.
 
-    The compiler uses the libraries and headers that were built before; a script that the child
-    starts finds them in its caches.
+    The compiler uses libraries and headers that were built earlier. A script that the child starts
+    finds them in its caches.
     """
     question = QUESTIONS[request["do"]]
     if question.loaded == "torch":
-        # In a pipeline torch turns some warnings into errors; and it may read the patch's variables
-        # at import.
+        # With CI set, torch turns some warnings into errors. Torch may also read the patch's
+        # variables when it is imported.
         os.environ.update({"CI": "true"} | variables_of(request))
     handler = _handler_of(question)
     if question.loaded == "torch":
@@ -167,23 +167,23 @@ def _handler_of(question: Exchange) -> _Handler:
 def _compare(
     compare: Callable[[str, str], dict[str, Any]], request: Request, stage: Stage
 ) -> dict[str, Any]:
-    """Compare the files of both sides."""
+    """Compare the files of both sides; report a patched file that cannot be compared."""
     stage("differ")
     try:
         return {"metrics": compare(request["unpatched"], request["patched"]), "unreadable": ""}
     except Exception as error:
-        # Untrusted code wrote the patched file, and may ask for any amount of memory. If the other
-        # file can be compared with itself, the patched one is to blame; else the same error is
-        # raised.
+        # Untrusted code wrote the patched file, and may ask for any amount of memory. If the
+        # unpatched file can be compared with itself, the patched file is to blame; otherwise this
+        # comparison raises the same error.
         compare(request["unpatched"], request["unpatched"])
         return {"metrics": {}, "unreadable": one_line(error)}
 
 
 def renew_thread_pool() -> None:
-    """Have one thread make torch's pool of threads anew, because a fork does not keep it.
+    """Create torch's thread pool again from one thread, because a fork does not keep the pool.
 
-    Otherwise the threads of a backward would all make the pool at once, and some would find none
-    and abort.
+    Otherwise the threads of a backward pass would all create the pool at once, and some would find
+    no pool and abort.
     """
     import torch
 
@@ -191,10 +191,10 @@ def renew_thread_pool() -> None:
 
 
 def copy_missing_libraries(source: Path, target: Path) -> None:
-    """Copy each library below `source` to the same place below `target` if there is none.
+    """Copy each library below `source` to the same place below `target`, unless it exists there.
 
-    The child copies, and not the host, because links that a patch may have left in `target` lead
-    nowhere in a child.
+    This is done in the child and not by the host, because links that a patch may have left in
+    `target` lead nowhere in a child.
     """
     for library in _finished(source, "*.so"):
         place = target / library.relative_to(source)
@@ -205,8 +205,8 @@ def copy_missing_libraries(source: Path, target: Path) -> None:
 
 
 def link_headers(shared: Path, own: Path) -> str:
-    """Make the folder `own` with links to the precompiled headers of `shared`; a child makes
-    missing headers in `own`.
+    """Create the folder `own` with links to the precompiled headers in `shared`. The child later
+    creates missing headers in `own`.
     """
     own.mkdir(parents=True)
     for compiled in _finished(shared, "*.gch"):
@@ -218,8 +218,8 @@ def link_headers(shared: Path, own: Path) -> str:
 
 
 def _finished(source: Path, pattern: str) -> Iterator[Path]:
-    """Files below `source` that no process is making now: Inductor holds a lock of the same
-    name.
+    """Yield the files below `source` that no process is writing now. Inductor holds a lock of the
+    same name while it writes a file.
     """
     locks = {path.stem: path for path in source.rglob("*.lock")}
     for path in source.rglob(pattern):
@@ -232,7 +232,7 @@ def _finished(source: Path, pattern: str) -> Iterator[Path]:
 
 
 def save_request(request: Request, folder: str, sandbox: Sandbox) -> None:
-    """In the server: pass the request and the sandbox to a child that is started by exec."""
+    """Save request and sandbox for a child that is started by exec. Called before the exec."""
     with open(f"{folder}/request.json", "w", encoding="utf-8") as file:
         json.dump([request, vars(sandbox)], file)
 

@@ -1,5 +1,5 @@
-"""Saves children the building of C++: a header is precompiled once for all, and the kernels of a
-module are built in one compile unit.
+"""Saves children time in building C++: a header is precompiled once for all of them, and a module's
+kernels are built in one compile unit.
 
 A unit with torch's headers takes half a second and more even without a kernel. Torch itself builds
 other headers, and kernels that cannot be built together.
@@ -31,9 +31,9 @@ from patchgate.probe.process.sandbox import CACHES
 from patchgate.probe.protocol import Request
 from patchgate.probe.simulate.device_context import device_context
 
-# Seconds within which a compiler reads the headers.
+# The maximum number of seconds until the process that makes a header reports its name.
 _PATIENCE = 60
-# Seconds that making a header takes, even on a busy machine.
+# The maximum number of seconds that making a header takes, even on a busy machine.
 _MAKING = 20
 # Variables by which g++ and clang++ find programs, headers and settings.
 _COMPILER = (
@@ -45,16 +45,16 @@ _COMPILER = (
     "GCC_EXEC_PREFIX",
     "LD_PRELOAD",
 )
-# The permissions of a file that Inductor writes: other children read it.
+# The permissions of a file that Inductor writes, so that other children can read it.
 _READABLE = 0o644
-# The includes that torch asks for, as text -> the file's name.
+# Text of torch's request for a precompiled header -> the name of the header's file.
 _names: dict[str, str] = {}
 _asked: set[str] = set()
 
 
 def make_header(request: Request, folder: str) -> set[int]:
-    """Fork a process that makes the header, before the first child that builds C++ for a profile;
-    return its number, if there is one. Called in the server.
+    """Fork a process that makes the header, before the first child that builds C++ for a profile.
+    Return a set with its pid, or an empty set if none is needed. Called in the server.
     """
     asked = f"{folder} {request.get('profile')}"
     if asked in _asked or not builds_kernels(request):
@@ -64,12 +64,12 @@ def make_header(request: Request, folder: str) -> set[int]:
     pid = os.fork()
     if pid == 0:
         end_with_parent()
-        close_all_but(writing)  # it keeps nothing else of the server's
+        close_all_but(writing)  # no other descriptor of the server's stays open
         with suppress(BaseException):
             _make(request, folder, writing)
         os._exit(0)
     os.close(writing)
-    # No name comes without a compiler, or with another torch.
+    # No name arrives if there is no compiler, or if this torch has other functions.
     with open(reading, "rb", buffering=0) as names, suppress(ValueError):
         if select.select([names], [], [], _PATIENCE)[0]:
             _names.update(json.loads(names.read()))
@@ -77,8 +77,8 @@ def make_header(request: Request, folder: str) -> set[int]:
 
 
 def _make(request: Request, folder: str, writing: int) -> None:
-    """Ask for the header of an empty kernel; write its name to the pipe `writing` as soon as it is
-    known.
+    """Have torch make the header of an empty kernel. Write the header's name to the pipe `writing`
+    as soon as it is known.
     """
     precompile = codecache._precompile_header.__wrapped__
     compile_cpp = codecache._worker_compile_cpp
@@ -109,8 +109,8 @@ def _make(request: Request, folder: str, writing: int) -> None:
 
 
 def use_header(folder: str) -> None:
-    """Take a header of a known name from the folder, once it is made. Called in a child that builds
-    C++.
+    """From now on, take headers of known names from the folder if they are complete. Called in a
+    child that builds C++.
     """
     precompile, is_made = codecache._precompile_header, cache(partial(_is_made, folder))
 
@@ -124,7 +124,7 @@ def use_header(folder: str) -> None:
 def _is_made(folder: str, name: str) -> bool:
     """True if a header is complete.
 
-    Its maker holds its lock; a patch may hold the lock too, and never release it.
+    The process that makes the header holds a lock. A patch may take the lock and never release it.
     """
     compiled, ends = f"{folder}/{name}.gch", time.monotonic() + _MAKING
     with suppress(OSError), open(f"{folder}/locks/{name[:-2]}.lock", "rb") as lock:
@@ -139,7 +139,7 @@ def _is_made(folder: str, name: str) -> bool:
 
 def builds_kernels(request: Request) -> bool:
     """True if a child builds C++ in a folder that others use too."""
-    # The caches of the question "cached" are used once, and it builds no kernel.
+    # The caches of the question "cached" are used only once, and it builds no kernel.
     is_shared = CACHES[0] in request.get("env", {}) and request["do"] != "cached"
     return is_shared and request["profile"]["kind"] == "codegen"
 
@@ -150,7 +150,7 @@ def _text(header: str, line: str, command: Mapping[str, Any]) -> str:
 
 
 _INCLUDE = re.compile(r"[ \t]*#[ \t]*include\b.*", re.ASCII)
-# Other directives that end with the loop below them.
+# Directives that apply only to the loop that follows them.
 _LOOP = re.compile(r"[ \t]*#[ \t]*pragma +(omp|GCC ivdep|GCC unroll)\b.*", re.ASCII)
 _KERNEL = """
 namespace unit_{place} {{
@@ -161,8 +161,8 @@ namespace unit_{place} {{
 #undef PyInit_kernel
 }}
 """
-# The library is stored under the name of every kernel, and returns the kernel under whose name it
-# was loaded.
+# The library is stored once under the name of each kernel. Its entry returns the kernel under whose
+# name the library was loaded.
 _ENTRY = """
 #include <dlfcn.h>
 #include <cstring>
@@ -181,10 +181,10 @@ _CHOICE = """
 
 
 def write_apart() -> None:
-    """From now on, give each temporary file of Inductor's a name that no other file has.
+    """From now on, give each temporary file of Inductor's a unique name.
 
-    Torch names such a file by its process and thread, which have the same numbers in all children's
-    namespaces. Two children that write one kernel would take away each other's file.
+    Torch names such a file by the ids of process and thread, which are the same in the namespaces
+    of all children. Two children that write the same kernel would replace each other's file.
     """
 
     def write_atomic(path_: str, content: str | bytes, make_dirs: bool = False, **_: Any) -> None:
@@ -202,8 +202,8 @@ def write_apart() -> None:
 
 
 def build_kernels_together() -> None:
-    """From now on build a module's kernels before it is loaded; without effect if a patch replaces
-    the building.
+    """From now on, build a module's kernels together before it is loaded. This has no effect if a
+    patch replaces torch's functions that build.
     """
     load, build = PyCodeCache.load_by_key_path, cpp_builder.CppBuilder.build
     compile_cpp = codecache._worker_compile_cpp
@@ -218,8 +218,8 @@ def build_kernels_together() -> None:
 
 
 def _builders(path: str) -> dict[str, Any]:
-    """The file of torch's lock -> the builder of the kernel, for those kernels of a module that are
-    not built yet.
+    """Return the lock file of torch -> the builder, for each kernel of a module that is not built
+    yet.
     """
     tasks: list[Any] = []
     for node in ast.walk(ast.parse(Path(path).read_text("utf-8"))):
@@ -235,7 +235,7 @@ def _build(builders: dict[str, Any]) -> None:
     with ExitStack() as stack:
         for path in sorted(builders):
             fcntl.flock(stack.enter_context(open(path, "a", encoding="utf-8")), fcntl.LOCK_EX)
-        # Another process may have built some by now.
+        # Another process may have built some kernels before the locks were acquired.
         targets = {Path(each.get_target_file_path()): each for each in builders.values()}
         lines = {
             library: builder.get_command_line()
@@ -271,8 +271,8 @@ def _has_directives(text: str) -> bool:
 
 
 def _unit(libraries: Iterable[Path]) -> str:
-    """The source of the unit: the includes of all kernels, each kernel in a namespace, and the code
-    that chooses a kernel.
+    """Return the source of the compile unit: the includes of all kernels, each kernel in a
+    namespace of its own, and the entry that selects a kernel.
     """
     includes: dict[str, None] = {}
     kernels, choices = "", ""

@@ -1,8 +1,8 @@
-"""A fork server: it has the compiler warm, or only torch, or nothing of torch, and forks a child
-for every request.
+"""A fork server: it has loaded the whole compiler, only torch, or nothing of torch, and forks a
+child for every request.
 
-It ends a child that runs too long, reads its reply and reports how it ended. It never initialises
-CUDA, runs no parallel region and starts no compile worker, because none of these survives a fork.
+It reads the child's reply, ends a child that runs too long and reports how it ended. It never
+initialises CUDA, runs a parallel region or starts a compile worker: none of these survives a fork.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from patchgate.probe.process.sandbox import Sandbox, can_be_entered, headers_of,
 from patchgate.probe.protocol import KILLED, Request
 from patchgate.probe.serve.child import Ends, answer, save_request
 
-# Bytes of a child's output that a failure shows.
+# The last bytes of a child's output that a failure shows.
 _OUTPUT_BYTES = 4000
-# Bytes of the name of a step.
+# The size in bytes of the name of a step.
 _STAGE_BYTES = 16
-# Bytes of what faulthandler writes: a few threads, the innermost frame first.
+# The bytes that are read of faulthandler's output: a few threads, the innermost frame first.
 _TRACE_BYTES = 1 << 16
-# A child that runs late is asked for its traceback, which ends it; after these seconds it is
-# killed.
+# A child that exceeds its time limit gets a signal on which it writes its traceback and ends. If it
+# still runs after these seconds, it is killed.
 _TRACEBACK_SECONDS = 5
 # A disk with fewer free bytes counts as full.
 _FREE_BYTES = 64 << 20
@@ -56,12 +56,12 @@ class _Child:
     sandbox: Sandbox
     reply: bytearray = field(default_factory=bytearray)
     is_late: bool = False
-    is_read: bool = False  #: Its reply was read to its end, or is too long.
-    below: float = 0.0  #: CPU seconds of processes that it started, as it says itself.
+    is_read: bool = False  #: True if the reply was read to its end or is too long.
+    below: float = 0.0  #: CPU seconds of the child's own children, as the child reports.
 
     def innermost(self) -> int:
-        """The process that answers: with a process namespace of its own, the first child of its
-        init.
+        """Return the process that answers. If it has a process namespace of its own, this is the
+        first child of the namespace's init.
         """
         pid = self.pid
         for _ in range(2 if "pid" in self.sandbox.namespaces else 0):
@@ -80,16 +80,16 @@ class Server:
         warm_up: float = 0.0,
         helpers: Collection[int] = (),
     ) -> None:
-        """`control` brings a new channel for every request; `loaded` is the state of torch in this
-        process, which took `warm_up` seconds; `helpers` are processes that it has started and
-        needs.
+        """`control` brings a new channel for every request. `loaded` is one of `LOADED`; loading
+        it took `warm_up` seconds of CPU time. `helpers` are processes that this process has started
+        and needs.
         """
         self._control, self._home, self._loaded, self._warm_up = control, home, loaded, warm_up
         self._selector = selectors.DefaultSelector()
         self._children: dict[int, _Child] = {}  # by pidfd
         self._sandboxes: dict[bool, Sandbox] = {}  # by whether a child uses the GPU
         self._removing: list[subprocess.Popen[bytes]] = []  # folders of children that have ended
-        self._helpers = {*helpers}  # also makers of headers, even if they have ended
+        self._helpers = {*helpers}  # including makers of headers, even ended ones
         self._selector.register(control, selectors.EVENT_READ, self._start)
         for pid in helpers:
             self._watch(os.pidfd_open(pid), lambda _: False)
@@ -110,7 +110,7 @@ class Server:
                 _kill(child.pid)
 
     def _start(self, control: socket.socket) -> bool:
-        """Fork a child for a new request. False if the host is gone."""
+        """Fork a child for a new request. Return False if the host is gone."""
         _, channels, _, _ = socket.recv_fds(control, 1, 1)
         if not channels:
             return False
@@ -129,7 +129,7 @@ class Server:
         return True
 
     def _sandbox(self, request: Request) -> Sandbox:
-        """The sandbox for the child of a request, which is chosen once and remembered."""
+        """Return the sandbox for a request's child, chosen once with and once without a GPU."""
         gpu = request.get("profile", {}).get("kind") == "real"
         if gpu not in self._sandboxes:
             headers = f"{self._home}/headers"
@@ -141,7 +141,7 @@ class Server:
         return self._sandboxes[gpu]
 
     def _unconfined(self, request: Request) -> str | None:
-        """The reason why a request for full confinement is refused."""
+        """Return the reason why a request for full confinement is refused, or None."""
         if not request.get("confined") or not request.get("patch"):
             return None
         missing = self._sandbox(request).missing()
@@ -189,7 +189,7 @@ class Server:
         sets_variables = bool(variables or request.get("environment"))
         if not (request.get("fresh") or (self._loaded == "torch" and sets_variables)):
             answer(request, folder, ends, sandbox, self._loaded)
-        # A fork cannot use a device if the process has looked for one.
+        # A fork cannot use a device if the server has looked for one.
         save_request(request, folder, sandbox)
         for end in ends:
             os.set_inheritable(end, True)
@@ -201,13 +201,13 @@ class Server:
             late = child.clock.seconds() - child.request["limits"]["seconds"]
             if not child.is_late and late > 0:
                 child.is_late = True
-                with suppress(OSError, IndexError):  # it may have ended meanwhile
+                with suppress(OSError, IndexError):  # the child may have ended meanwhile
                     os.kill(child.innermost(), signal.SIGUSR1)
             if late > _TRACEBACK_SECONDS:
                 _kill(child.pid)
 
     def _read(self, child: _Child) -> None:
-        """Continue to read a child's reply; end a child whose reply is too long."""
+        """Read more of a child's reply; end a child whose reply is too long."""
         if child.is_read:
             return
         with suppress(BlockingIOError):
@@ -231,7 +231,7 @@ class Server:
         self._selector.unregister(pidfd)
         os.close(pidfd)
         self._read(child)
-        self._end_reading(child)  # a process that the child left may hold the other end
+        self._end_reading(child)  # a process left by the child may hold the other end
         _kill(child.pid)  # whatever the patch has started in the child's group
         _, status, used = os.wait4(child.pid, 0)
         # A process that a patch has detached from its group becomes this process's child (see
@@ -259,8 +259,8 @@ class Server:
         _send(child.connection, {**reply, "cpu": cpu | warm_up, "opened": opened})
 
     def _is_unfit(self, sandbox: Sandbox) -> bool:
-        """True if a child's reply shows that the machine has failed: the disk is full, or no
-        sandbox can be entered any more.
+        """True if the machine has failed, as a child claims: the disk is full, or the child's
+        sandbox can no longer be entered.
 
         The disk is checked after the child's own files are deleted, because they may have filled
         it.
@@ -279,7 +279,7 @@ def _unnamed_file(folder: str) -> int:
 
 
 def _killed_for_memory() -> int:
-    """The number of processes that the kernel has killed for lack of memory since it started."""
+    """Return how many processes the kernel has killed for lack of memory since it was booted."""
     with suppress(OSError, ValueError):
         lines = Path("/proc/vmstat").read_text().splitlines()
         return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
@@ -287,7 +287,7 @@ def _killed_for_memory() -> int:
 
 
 def _read_request(connection: socket.socket) -> Any:
-    """The request on a channel; None if it is not JSON."""
+    """Return the request on a channel; None if it is not JSON."""
     with suppress(OSError, ValueError):
         return json.loads(connection.makefile("rb").readline())
     return None
@@ -304,18 +304,18 @@ def _kill(pid: int) -> None:
 
 
 def _end_of(file: int, size: int) -> str:
-    """The last `size` bytes of a file."""
+    """Return the last `size` bytes of a file as text."""
     return os.pread(file, size, max(0, os.fstat(file).st_size - size)).decode(errors="replace")
 
 
 def _reply(child: _Child, status: int) -> dict[str, Any]:
-    """The child's own reply, or a failure that says how it ended."""
+    """Return the child's own reply, or a failure that says how the child ended."""
     reply = _parsed(child) if child.reply else {"failure": _without_reply(child, status)}
     if isinstance(reply.get("failure"), dict):
-        # The patch may have written anything there.
+        # The patch may have written anything into the file.
         stage = "".join(filter(str.isprintable, _end_of(child.ends.stage, _STAGE_BYTES))).strip()
         trace = _end_of(child.ends.trace, _TRACE_BYTES)
-        # C++ says why it aborts in the output.
+        # If C++ aborts, it prints the reason to the output.
         detail = "\n".join(filter(None, [trace, _end_of(child.ends.output, _OUTPUT_BYTES)]))
         patch = child.request.get("patch")
         known = failure("", "", detail=detail, where=line_in_patch(trace, patch) or patch)
@@ -327,7 +327,7 @@ def _reply(child: _Child, status: int) -> dict[str, Any]:
 
 
 def _without_reply(child: _Child, status: int) -> dict[str, str]:
-    """Cause and signature for a child that sent no reply."""
+    """Return the cause and signature of the failure of a child that sent no reply."""
     if child.is_late:
         return {"cause": "hung", "signature": "did not end within the time limit"}
     own_status = _end_of(child.ends.ended, 16)

@@ -1,4 +1,4 @@
-"""Imports torch, and all modules that a compile imports, once for every child of a server."""
+"""Imports torch, and all modules that a compile imports, once for all children of a server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 
 from patchgate.probe.protocol import QUESTIONS
 
-# New objects between two collections of garbage in a child.
+# The number of new objects after which a child collects garbage.
 _NEW_OBJECTS = 10_000
 # Modules of torch.nn with functions that most workloads call.
 _TRACED = (
@@ -33,7 +33,7 @@ _COMPILER = (
     "torch._inductor.select_algorithm",
     "sympy.physics.units",
 )
-# The last one needs setuptools.
+# The last module needs setuptools.
 _OPTIONAL = ("triton.compiler", "triton.language", "torch.utils.cpp_extension")
 # Modules that a compile imports late, and that a patch may find not loaded.
 _LATE = (
@@ -41,11 +41,11 @@ _LATE = (
     "torch._inductor.codegen.memory_planning",
     "torch._inductor.kernel_template_choice",
 )
-# MADV_COLLAPSE of linux/mman.h: since Linux 6.1, independent of the machine's default.
+# MADV_COLLAPSE of linux/mman.h, since Linux 6.1. It ignores the machine's default for huge pages.
 _COLLAPSE = 25
-# The file with the bytes of a huge page, if the kernel has any.
+# The file with the size of a huge page in bytes; it exists if the kernel has huge pages.
 _PAGE_BYTES = "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size"
-# Start and end of a mapping without a file, and its kilobytes in use.
+# Groups: start and end of a mapping without a file, and the kilobytes of it that are in use.
 _MAPPING = re.compile(
     r"^([0-9a-f]+)-([0-9a-f]+) rw-p \S+ 00:00 0 *(?:\[heap\])?\n(?:[A-Z].*\n)*?Anonymous: +(\d+)",
     re.MULTILINE,
@@ -57,8 +57,8 @@ _ASKS_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 def _keeping_bytecode() -> Iterator[None]:
     """Keep the bytecode of imported modules for later servers of this environment.
 
-    uv installs torch without bytecode, and compiling its sources takes more than half of the time
-    of a warm-up.
+    uv installs torch without bytecode, and compiling torch's sources takes more than half of the
+    time of a warm-up.
     """
     unchanged, sys.dont_write_bytecode = sys.dont_write_bytecode, False
     try:
@@ -70,8 +70,8 @@ def _keeping_bytecode() -> Iterator[None]:
 @_keeping_bytecode()
 def import_torch() -> None:
     """Import torch alone, and the code that runs a patch as in a new interpreter."""
-    # Garbage is not collected, because looking through imported modules, which stay, takes a sixth
-    # of the time.
+    # Garbage collection is off: it would search the imported modules, which stay, and this would
+    # take a sixth of the time.
     gc.disable()
     importlib.import_module(QUESTIONS["new interpreter"].module)
     _keep_objects()
@@ -83,23 +83,23 @@ def import_compiler() -> None:
     gc.disable()
     _import_and_compile()
     gc.collect()
-    # A compile makes many objects that stay, and Python looks through them after every 700 new
-    # ones.
+    # A compile creates many objects that stay, and by default Python searches them after every
+    # 700 new objects.
     gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
     _keep_objects()
     _use_huge_pages()
 
 
 def _keep_objects() -> None:
-    """Exclude imported objects from garbage collection: a collection in a child would write to
-    every page that it shares with this process, and so copy the page.
+    """Exclude imported objects from garbage collection, because a collection in a child would
+    write to, and so copy, every page that it shares with this process.
     """
     gc.freeze()
     gc.enable()
 
 
 def _import_and_compile() -> None:
-    # NVML answers without creating a context, which a forked child could not use.
+    # With NVML torch creates no CUDA context, which a forked child could not use.
     os.environ[_ASKS_NVML] = "1"
     import torch
     import torch._inductor.decomposition as decomposition
@@ -117,50 +117,50 @@ def _import_and_compile() -> None:
 
     if cpu_build.is_cpu_only():
         cpu_build.register_cuda()
-    gc.freeze()  # torch collects garbage as it compiles: imported objects need no search
+    gc.freeze()  # so that torch's collections during a compile do not search imported objects
     torch.set_num_threads(1)
-    # Torch 2.10 takes no device here, later releases take one.
+    # In torch 2.10 this function takes no argument, in later releases it takes a device.
     parameters = inspect.signature(joint_graph.lazy_init).parameters
     joint_graph.lazy_init(*[torch.device("cpu")] * len(parameters))
     profile = {"kind": "codegen", "backend": "cpu", "isa": "avx2", "threads": 1}
     capture(sentinel.build, dtype=torch.float32, dynamic=False, profile=profile)
     torch._dynamo.reset()
-    # A copy of the table, made by the first compile, would hide a later replacement of a
+    # The first compile has cached a copy of this table, which would hide a later replacement of a
     # decomposition.
     decomposition.fast_random_decomps.cache_clear()
     environment()
-    take_snapshot()  # a child compares with it, and copies what differs
-    del os.environ[_ASKS_NVML]  # a patch that sets it changes the environment
+    take_snapshot()  # a child's snapshot copies only what differs from this one
+    del os.environ[_ASKS_NVML]  # so that a patch that sets it changes the environment
 
 
 def _import_compiler() -> None:
-    """Import the modules that a compile imports, and fill the tables that it makes once."""
+    """Import the modules that a compile imports, and fill tables that are filled only once."""
     for name in _COMPILER:
         importlib.import_module(name)
     for name in _OPTIONAL:
         with suppress(ImportError):
             importlib.import_module(name)
     for name in _LATE:
-        # Only the bytecode is kept; without it, each child that imports the module would compile
-        # its source.
+        # Only create and keep the bytecode. Without it, each child that imports the module would
+        # compile its source.
         with suppress(Exception):  # not in this release
             loader: Any = getattr(importlib.util.find_spec(name), "loader", None)
             loader.get_code(name)
     with suppress(Exception):  # no Triton here, or it has another name
-        # Every compile puts a digest of Triton's files into a key, which takes half a second.
+        # Compute and cache the digest of Triton's files that is part of a key; it takes 0.5 s.
         importlib.import_module("torch._inductor.runtime.triton_compat").triton_key()
     with suppress(ImportError):
         from torch._dynamo.funcname_cache import get_funcname
 
-        # Dynamo's log names the function of each line that is traced, and reads the whole file for
-        # that.
+        # For its log Dynamo looks up the function of each traced line, for which it reads the
+        # whole file once.
         for name in _TRACED:
             get_funcname(str(importlib.import_module(f"torch.nn.{name}").__file__), 1)
 
 
 def _use_huge_pages() -> None:
-    """Move this process's own memory to huge pages, as far as it fills them, because a fork copies
-    the entry of every page. Nothing happens without huge pages.
+    """Move this process's own memory to huge pages where it is at least half in use, because a
+    fork copies an entry for every page. Do nothing if the kernel has no huge pages.
     """
     try:
         size = int(Path(_PAGE_BYTES).read_text())
@@ -171,6 +171,6 @@ def _use_huge_pages() -> None:
     for start, end, used in _MAPPING.findall(mappings):
         first, last = int(start, 16), int(end, 16)
         if int(used) * 2048 >= last - first:
-            # Pages are moved one by one, because memory may be too scattered for some of them.
+            # Pages are moved one by one, because physical memory may be too scattered for some.
             for page in range(-(-first // size) * size, last // size * size, size):
                 madvise(ctypes.c_void_p(page), ctypes.c_size_t(size), _COLLAPSE)

@@ -1,1 +1,1 @@
-"""A device that is described instead of present."""
+"""Simulates a device from its description."""

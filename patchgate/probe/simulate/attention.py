@@ -1,7 +1,7 @@
 """Chooses the kernel that `scaled_dot_product_attention` takes on a CUDA device that is not there.
 
-Torch chooses in C++ by the device's properties, and takes no fused kernel without a device. Here
-the same rules are applied to the profile; tests compare the choices with those of an H200.
+Torch chooses the kernel in C++ by the device's properties, and takes no fused kernel without a
+device. Here the same rules are applied to the profile. Tests compare the choices with an H200's.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _CUDNN_CAPABILITIES = ((9, 0), (10, 0), (10, 3))
 # represent exactly (pytorch#174245).
 _CUDNN_DROPOUTS = 16
 _HALF = (torch.float16, torch.bfloat16)
-_FLASH_HEAD = 8  # torch fills heads up to a multiple of this before flash attention
-_MASK_ALIGNMENT = 16  # elements; the memory-efficient kernel reads a row of the mask in such pieces
+_FLASH_HEAD = 8  # torch pads heads to a multiple of this before flash attention
+_MASK_ALIGNMENT = 16  # in elements; the memory-efficient kernel reads a mask's row in such pieces
 
 
 @contextmanager
 def simulated_attention(profile: Profile) -> Iterator[None]:
-    """Until the context ends, attention on the profile's device becomes the kernel that such a
-    device runs.
+    """Until the context ends, attention on the profile's device is traced as a call of the kernel
+    that a real device runs.
     """
     capability = (profile["properties"]["major"], profile["properties"]["minor"])
 
@@ -54,8 +54,8 @@ def simulated_attention(profile: Profile) -> Iterator[None]:
 
 
 class Attention(NamedTuple):
-    """The arguments of one call, by torch's names; tensors are (batch, heads, length, size of a
-    head), or without a batch.
+    """The arguments of one call, by torch's names. Tensors have the dimensions (batch, heads,
+    length, size of a head) or no batch.
     """
 
     query: Any
@@ -73,15 +73,15 @@ class Attention(NamedTuple):
 
     @property
     def records_gradients(self) -> bool:
-        """True if the logarithms that a backward pass needs are stored."""
+        """True if the call must store the logarithms that a backward pass needs."""
         return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in self.tensors)
 
 
 def attention_kernel(call: Attention, capability: tuple[int, int]) -> str:
-    """ "cudnn", "flash", "efficient" or "math", as torch chooses on a device of this capability.
+    """Return "cudnn", "flash", "efficient" or "math", as torch chooses for this capability.
 
     The rules are those of aten's sdp_utils.cpp in torch 2.11 and 2.12, and were compared with an
-    H200's choices. Raises NeedsDevice for a device that is older than those compared.
+    H200's choices. Raises NeedsDevice for a capability below 8.0.
     """
     if capability < (8, 0):
         raise NeedsDevice(f"scaled_dot_product_attention on capability {capability}")
@@ -96,7 +96,7 @@ def attention_kernel(call: Attention, capability: tuple[int, int]) -> str:
 
 
 def _fits_fused_kernels(call: Attention) -> bool:
-    """True if the inputs meet the requirements of every kernel but plain maths."""
+    """True if the inputs meet the requirements that all fused kernels have in common."""
     query, key, value = call.tensors
     return bool(
         all(tensor.dim() == 4 for tensor in call.tensors)
@@ -160,8 +160,8 @@ def _fits_efficient(call: Attention) -> bool:
 
 
 def _rows_are_contiguous(call: Attention, *, also_of_size_one: bool) -> bool:
-    """True if the numbers of one row are adjacent; for a row of one number only some kernels
-    require that.
+    """True if the elements of each row are adjacent in memory. With `also_of_size_one`, rows of one
+    element are always accepted.
     """
     one = also_of_size_one and call.query.shape[-1] == 1
     return one or all(tensor.stride(-1) == 1 for tensor in call.tensors)
@@ -188,7 +188,7 @@ def _mask_broadcasts(call: Attention) -> bool:
 
 
 def _refuse_what_torch_refuses(call: Attention) -> None:
-    """Raises RuntimeError for the arguments that torch refuses on every device."""
+    """Raise RuntimeError for arguments that torch refuses on every device."""
     mask, dtype = call.attn_mask, call.query.dtype
     why = ""
     if mask is not None and mask.dtype not in (torch.bool, torch.float32, dtype):
@@ -202,10 +202,10 @@ def _refuse_what_torch_refuses(call: Attention) -> None:
 
 
 def cudnn_version() -> int:
-    """The cuDNN of this release's CUDA build, as 91501 for 9.15.1.
+    """Return the version of cuDNN in this release's CUDA build, as 91501 for 9.15.1.
 
-    The wheels for CUDA have 9.10.2 in torch 2.10.0, 9.19.0 in 2.11.0, and newer ones later. For a
-    CPU-only build, which does not say, any version with the same choice will do.
+    The wheels for CUDA have 9.10.2 in torch 2.10.0, 9.19.0 in 2.11.0, and newer ones later. A
+    CPU-only build does not know it; there any version that leads to the same choice suffices.
     """
     if not hasattr(torch._C, "_cudnn"):
         return _CUDNN_FIRST if torch.__version__ >= "2.11" else 0
@@ -245,12 +245,12 @@ def _call(kernel: str, call: Attention) -> Any:
 
 
 def _aligned_mask(mask: Any, call: Attention) -> Any:
-    """`mask` for every head, with rows that start at multiples of 16, as the memory-efficient
-    kernel reads it.
+    """Expand `mask` to all heads, with rows that start at multiples of 16 elements, as the
+    memory-efficient kernel reads it.
     """
     length = mask.shape[-1]
     if mask.stride(-1) != 1 or any(stride % _MASK_ALIGNMENT for stride in mask.stride()[:-1]):
-        # A mask whose length is a multiple of 16 gets 16 more columns.
+        # If the length is a multiple of 16 already, 16 more columns are added.
         missing = _MASK_ALIGNMENT - length % _MASK_ALIGNMENT
         mask = torch.ops.aten.constant_pad_nd(mask, [0, missing], 0.0)[..., :length]
     return mask.expand(*call.query.shape[:-1], call.key.shape[-2])

@@ -1,8 +1,8 @@
 """Autograd's backward pass in Python, for a device that is not there.
 
-The engine in C++ asks the device for streams before it runs a node, so it cannot trace a backward
-graph of a simulated GPU. Nodes run and gradients are summed in the engine's own order; a test
-compares both on the CPU.
+Autograd's engine in C++ asks the device for streams before it runs a node, so it cannot trace a
+backward graph of a simulated GPU. Here nodes run and gradients are summed in the engine's order; a
+test on the CPU compares both.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from patchgate.probe.protocol import Function
 Hooks = dict[Any, tuple[list[Function], list[Function]]]
 Edge = tuple[Any, int]
 
-#: Functions that called `ctx.set_materialize_grads(False)`, which their nodes do not show.
+#: Nodes that called `ctx.set_materialize_grads(False)`; the nodes themselves do not tell this.
 _functions_with_none: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class _HookedNode:
-    """A node of the autograd graph, whose hooks go to `hooks` (node -> before it runs, after it),
-    for `_run` to call.
+    """A node of the autograd graph. Its hooks are added to `hooks` (node -> hooks before and hooks
+    after it runs), and `_run` calls them.
     """
 
     def __init__(self, node: Any, hooks: Hooks) -> None:
@@ -62,7 +62,7 @@ class _HookedNode:
 def backward_in_python() -> Iterator[None]:
     """Until the context ends, `torch.autograd.grad` works without the engine in C++.
 
-    Raises NotImplementedError for options of `grad` that compiled graphs never use.
+    It raises NotImplementedError for options that compiled graphs never use.
     """
     hooks: Hooks = defaultdict(lambda: ([], []))
     set_up = logging_utils.setup_stacktrace_preservation_hooks
@@ -100,7 +100,7 @@ def backward_in_python() -> Iterator[None]:
 def gradients(
     outputs: Sequence[Any], inputs: Sequence[Any], grad_outputs: Sequence[Any], hooks: Hooks
 ) -> tuple[Any, ...]:
-    """The gradient of each input; None if no output depends on it."""
+    """Return the gradient of each input; None if no output depends on the input."""
     roots = [_edge(tensor) for tensor in outputs]
     wanted = [_edge(tensor) for tensor in inputs]
     needed, waits = _schedule([node for node, _ in roots], {node for node, _ in wanted})
@@ -112,7 +112,7 @@ def gradients(
     at_edge: dict[Edge, Any] = {}
 
     def deliver(edges: Sequence[Edge], values: Sequence[Any]) -> None:
-        # All are fitted before any is added, in the engine's order, which the traced graph shows.
+        # As in the engine, all are fitted before any is added; the traced graph shows this order.
         fitted = [_fit(value, edge) for value, edge in zip(values, edges, strict=True)]
         for (node, index), value in zip(edges, fitted, strict=True):
             if node is None or node not in needed:
@@ -142,8 +142,8 @@ def _edge(tensor: Any) -> Edge:
 
 
 def _schedule(roots: Sequence[Any], wanted: set[Any]) -> tuple[dict[Any, bool], Counter[Any]]:
-    """(node on a path to a wanted one -> true if it must run, the number of gradients that each
-    node waits for).
+    """Return two maps: a node on a path to a wanted node -> True if it must run, and a node -> the
+    number of gradients that it waits for.
     """
     needed: dict[Any, bool] = {}
     stack = [(node, False) for node in roots]
@@ -159,7 +159,7 @@ def _schedule(roots: Sequence[Any], wanted: set[Any]) -> tuple[dict[Any, bool], 
             seen.add(node)
             stack.append((node, True))
             stack += [(fn, False) for fn in following]
-    # A wanted node that leads nowhere only receives; other nodes that are not needed never run.
+    # A wanted node that leads to no other one only receives gradients and does not run.
     waits: Counter[Any] = Counter(node for node in roots if node in needed)
     for node, leads_on in needed.items():
         if leads_on:
@@ -180,10 +180,10 @@ def _run(node: Any, gradients: dict[int, Any], hooks: Hooks) -> Sequence[Any]:
 
 
 def _run_function(node: Any, values: list[Any]) -> tuple[Any, ...]:
-    """The gradients of a user's `torch.autograd.Function`, one for each of its edges.
+    """Return the gradients of a user's `torch.autograd.Function`, one for each edge.
 
-    `backward` gets zeros for outputs without a gradient unless it asked for None, and returns one
-    result for each argument of `forward`; only arguments that are tensors have an edge.
+    `backward` gets zeros for outputs without a gradient, unless it asked for None. It returns one
+    result for each argument of `forward`, but only tensor arguments have an edge.
     """
     if node not in _functions_with_none:
         described = zip(values, node._input_metadata, strict=True)
@@ -204,7 +204,7 @@ def _run_function(node: Any, values: list[Any]) -> tuple[Any, ...]:
 
 
 def _fit(value: Any, edge: Edge) -> Any:
-    """A gradient in the shape and dtype of its tensor, as the engine makes it."""
+    """Convert a gradient to the shape and dtype of its tensor, as the engine does."""
     node, index = edge
     if value is None or node is None:
         return value

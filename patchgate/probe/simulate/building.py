@@ -1,9 +1,9 @@
-"""Builds models of fake tensors as on a device: conversions of modules (`.to(dtype)`, `.half()`,
-`.to("cuda")`), and numbers that a library reads from small tensors.
+"""Builds models of fake tensors as on a device: modules can be converted (`.to(dtype)`, `.half()`,
+`.to("cuda")`), and libraries can read numbers from small tensors.
 
-Torch swaps the contents of a fake parameter in place, which fails once something refers to it
-weakly, as the fake mode does. Here the parameter is replaced; a parameter that several modules
-share stays shared.
+To convert a module, torch swaps the contents of fake parameters in place. This fails if there are
+weak references to a parameter, as in the fake mode. Here the parameter is replaced, and shared
+parameters stay shared.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from patchgate.probe.protocol import Function
 
-# Elements of the largest tensor whose values are computed, on the CPU: a batch of masks.
+# Values of tensors with at most this many elements are computed on the CPU: a batch of masks.
 _SMALL = 1 << 16
-# Products of matrices -> the places of the two arguments that must have the same dtype.
+# Matrix product -> positions of the two arguments that must have the same dtype.
 _PRODUCTS = {
     torch.ops.aten.mm.default: (0, 1),
     torch.ops.aten.addmm.default: (1, 2),
@@ -57,8 +57,8 @@ def convertible_modules() -> Iterator[None]:
 
 
 def _convert(parameters: dict[str, Any], fn: Function, converted: dict[int, Any]) -> None:
-    """Replace each parameter by the result of `fn`; `converted` holds those that were replaced
-    before, by id.
+    """Replace each parameter by the result of `fn`. `converted` maps the id of a parameter that was
+    replaced before to its replacement.
     """
     for name, parameter in parameters.items():
         if parameter is None:
@@ -74,13 +74,13 @@ def _convert(parameters: dict[str, Any], fn: Function, converted: dict[int, Any]
 
 @contextmanager
 def as_on_a_device() -> Iterator[None]:
-    """Until the context ends, values computed only from small constants can be read, no tensor is
-    known to be fake, and products of two dtypes are refused.
+    """Until the context ends, values computed only from small constants can be read, libraries
+    cannot tell that tensors are fake, and matrix products of two dtypes are refused.
     """
     with (
         mock.patch.object(torch._subclasses, "FakeTensor", type("FakeTensor", (), {})),
-        # From torch 2.12 on, torch draws again until all numbers are in a range; fake weights have
-        # no numbers.
+        # From torch 2.12 on, this function draws again until all numbers are in a range, but fake
+        # weights have no numbers.
         mock.patch.object(
             torch.nn.init, "_no_grad_trunc_normal_", lambda tensor, *args, **kwargs: tensor
         ),
@@ -90,16 +90,16 @@ def as_on_a_device() -> Iterator[None]:
 
 
 class _SmallValues(TorchDispatchMode):
-    """Carries out every operation whose inputs are all small constants on the CPU too, and draws
-    the random numbers that a device's host draws. Such numbers decide which layers are left out.
+    """If all inputs of an operation are small constants, computes its values on the CPU too. Draws
+    the random numbers that the host draws on a device; some decide which layers are left out.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        # False once random numbers of the host were not drawn: later numbers would differ from a
-        # device's.
+        # False once random numbers of the host were not drawn, because all later numbers would
+        # differ from those on a device.
         self._in_step = True
-        # Storage -> a fake tensor that keeps it, its values.
+        # Storage -> (a fake tensor that keeps the storage alive, its values).
         self._known: dict[int, tuple[Any, Any]] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -110,7 +110,7 @@ class _SmallValues(TorchDispatchMode):
         known = _has_one_result(func) and all(map(self._knows, inputs))
         gives_tensors = any("Tensor" in str(each.type) for each in func._schema.returns)
         if inputs and known and not gives_tensors:
-            return self._compute(func, args, kwargs)  # a number is read
+            return self._compute(func, args, kwargs)  # the operation reads a number
         result = func(*args, **kwargs)
         outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, Tensor)]
         if torch.Tag.nondeterministic_seeded in func.tags:
@@ -126,7 +126,7 @@ class _SmallValues(TorchDispatchMode):
         return result
 
     def _draws(self, outputs: list[Tensor], known: bool) -> bool:
-        """True if random numbers are the host's, and all earlier ones were drawn here too."""
+        """True if the host draws these random numbers, and all earlier ones were drawn here too."""
         if any(each.device.type != "cpu" for each in outputs):
             return False
         self._in_step = self._in_step and known and _are_small(outputs)
@@ -144,13 +144,13 @@ class _SmallValues(TorchDispatchMode):
         return values is not None and values.dtype == tensor.dtype
 
     def _value(self, tensor: Any) -> Any:
-        """The value that a fake tensor would hold: views share it, as they share their storage."""
+        """Return the values of a fake tensor. Views share values as they share a storage."""
         values = self._known[_storage(tensor)][1]
         return values.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
 
 
 def _refuse_two_dtypes(func: Any, args: Any) -> None:
-    """Raise for a product of matrices of two dtypes, as a device does. Fake tensors compute it."""
+    """Raise for a matrix product of two dtypes, as a device does; fake tensors would accept it."""
     if func in _PRODUCTS:
         first, second = (args[place].dtype for place in _PRODUCTS[func])
         if first != second:
@@ -166,5 +166,5 @@ def _are_small(tensors: list[Tensor]) -> bool:
 
 
 def _has_one_result(func: Any) -> bool:
-    """True if an operation gives the same values every time: no uninitialised memory."""
+    """True if the operation always gives the same values, not those of uninitialised memory."""
     return not func._schema.name.startswith("aten::empty")

@@ -1,8 +1,8 @@
 """Lets a CPU-only build of torch generate code for fake tensors of a CUDA device, as a build for
 CUDA does.
 
-Such a build lacks a device guard, a few kernels that need only be registered, and a release of
-CUDA. Nothing runs on a device.
+A CPU-only build lacks a device guard, a few kernels that only need to be registered, and a release
+of CUDA. Nothing runs on a device.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _GUARD = """
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 namespace { C10_REGISTER_GUARD_IMPL(CUDA, c10::impl::NoOpDeviceGuardImpl<c10::DeviceType::CUDA>) }
 """
-# torch.version.cuda of the builds for CUDA on the package index, by the first torch that has it;
+# (first torch with a CUDA release, its torch.version.cuda) of the CUDA builds on the package index,
 # newest first.
 _CUDA_RELEASES = (("2.15", "13.2"), ("2.11", "13.0"), ("2.10", "12.8"))
-# Ops with both a CUDA kernel and a composite one: all of them in the CUDA builds of 2.11.0 to
-# 2.15.0. Autograd records an op with a CUDA kernel; for any other, the ops that the composite
-# kernel calls.
+# All ops that have a CUDA kernel and a composite kernel in the CUDA builds of 2.11.0 to 2.15.0.
+# Autograd records an op that has a CUDA kernel. For other ops, it records the ops that the
+# composite kernel calls.
 _CUDA_KERNELS = ("_fused_rms_norm", "mish_backward", "silu_backward")
 _LIBRARIES: list[
     torch.library.Library
-] = []  # an operator library takes its kernels with it when it is collected
+] = []  # kept, because a collected library removes its kernels
 
 
 def is_cpu_only() -> bool:
@@ -41,7 +41,7 @@ def is_cpu_only() -> bool:
 
 
 def register_cuda() -> None:
-    """Register what is missing, once in a process and before it forks. Takes some seconds.
+    """Register the missing guard and kernels, once in a process and before forks. Takes seconds.
 
     Raises RuntimeError with the compiler's message if there is no C++ compiler.
     """
@@ -54,7 +54,7 @@ def register_cuda() -> None:
 
 @contextmanager
 def as_built_for_cuda() -> Iterator[None]:
-    """Until the context ends, torch's Python code finds everything as in a CUDA build."""
+    """Until the context ends, torch's Python code behaves as in a CUDA build."""
     enabled = "_cuda_cudaCachingAllocator_is_enabled"
     with (
         mock.patch.object(torch.version, "cuda", cuda_release()),
@@ -64,7 +64,7 @@ def as_built_for_cuda() -> Iterator[None]:
 
 
 def cuda_release() -> str:
-    """The release of CUDA of this torch's CUDA build."""
+    """Return the release of CUDA with which this torch's CUDA build was built."""
     return next(
         (cuda for first, cuda in _CUDA_RELEASES if torch.__version__ >= first),
         _CUDA_RELEASES[-1][1],

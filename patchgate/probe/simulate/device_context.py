@@ -1,8 +1,8 @@
-"""The device of a profile during a compile: real, simulated, an out-of-tree plugin, or generated
-C++ alone.
+"""The device of a profile during a compile: a real device, a simulated one, an out-of-tree plugin,
+or only code generation for C++.
 
-`device_context` is the device that Inductor sees while it compiles; `fake_tensors` covers the code
-around it, which runs eagerly.
+`device_context` sets the device that Inductor sees while it compiles. `fake_tensors` is for the
+code around the compile, which runs eagerly.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from patchgate.probe.simulate.fake_device import fake_device, known_device
 
 
 def generates_triton(profile: Profile) -> bool:
-    """True if Inductor's kernels for the device are Triton's; only these have counts of loads and
+    """True if Inductor generates Triton kernels for the device. Only these have counts of loads and
     stores.
     """
     return bool(profile["backend"] == "cuda")
 
 
 def device_name(profile: Profile) -> str:
-    """The name that the driver reports; without a device, the profile's name."""
+    """Return the name that the driver of a real device reports, or else the profile's name."""
     return str(torch.cuda.get_device_name() if profile["kind"] == "real" else profile["name"])
 
 
@@ -44,8 +44,8 @@ def device_context(profile: Profile) -> AbstractContextManager[Any]:
     contexts: dict[str, Callable[[Profile], AbstractContextManager[Any]]] = {
         "simulated": fake_device,
         "codegen": _codegen_for_isa,
-        # Tracing patterns on a plugin's device would run its kernels; the patterns of the CPU are
-        # traced already.
+        # The initialisation of patterns is skipped, because it would run kernels on the plugin's
+        # device. The patterns of the CPU are already traced.
         "plugin": lambda profile: mock.patch.object(
             joint_graph, "lazy_init", lambda *_, **__: None
         ),
@@ -55,7 +55,7 @@ def device_context(profile: Profile) -> AbstractContextManager[Any]:
 
 
 def vector_isa(profile: Profile) -> Any:
-    """The vectors that C++ is generated for, as Inductor describes them."""
+    """Return Inductor's description of the vector ISA for which C++ is generated."""
     from torch._inductor import cpu_vec_isa
 
     return {"avx2": cpu_vec_isa.VecAVX2, "avx512": cpu_vec_isa.VecAVX512}[profile["isa"]]()
@@ -63,7 +63,7 @@ def vector_isa(profile: Profile) -> Any:
 
 @contextmanager
 def _codegen_for_isa(profile: Profile) -> Iterator[None]:
-    """Generate C++ for the profile's vector ISA and threads, whatever this machine has."""
+    """Until the context ends, generate C++ for the profile's vector ISA and number of threads."""
     from torch._inductor import cpu_vec_isa
 
     isa = vector_isa(profile)
@@ -77,10 +77,10 @@ def _codegen_for_isa(profile: Profile) -> Iterator[None]:
 
 @contextmanager
 def fake_tensors(profile: Profile, reads: Sequence[float]) -> Iterator[None]:
-    """Until the context ends, a workload is built and called without a device: fake tensors,
-    attention, backward.
+    """Until the context ends, a workload is built and called without a device: tensors are fake,
+    and attention and backward are simulated.
 
-    On a real device nothing changes, and a plugin registers its device. `reads` are the values that
+    For a real device nothing changes. A plugin registers its device. `reads` are the values that
     `.item()` returns, call by call.
     """
     with ExitStack() as stack:
@@ -96,12 +96,12 @@ def fake_tensors(profile: Profile, reads: Sequence[float]) -> Iterator[None]:
 
 @contextmanager
 def traced_without_device(profile: Profile) -> Iterator[None]:
-    """Until the context ends, forward and backward of fake tensors are traced as on the profile's
-    device.
+    """Until the context ends, forward and backward passes of fake tensors are traced as on the
+    profile's device.
     """
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(fake_tensor, "init_gpu_context", lambda device: None))
-        # On the CPU too: the engine in C++ starts threads, which do not survive a fork.
+        # Used on the CPU too, because the engine in C++ starts threads, which no fork keeps.
         stack.enter_context(backward_in_python())
         if profile["kind"] == "simulated":
             stack.enter_context(known_device(profile))
@@ -111,7 +111,7 @@ def traced_without_device(profile: Profile) -> Iterator[None]:
 
 
 def _item_returns(reads: Sequence[float]) -> AbstractContextManager[Any]:
-    """Return the workload's values from `.item()`, because a fake tensor holds none."""
+    """Make `.item()` return the values that the workload names, because a fake tensor has none."""
     implementations = fake_impls.op_implementations_dict
     values = iter(reads)
 
@@ -122,7 +122,7 @@ def _item_returns(reads: Sequence[float]) -> AbstractContextManager[Any]:
 
     ops = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)
     original = implementations[ops[0]]
-    # Otherwise torch 2.10 compiles this function too, and counts its breaks as the workload's.
+    # Otherwise torch 2.10 would compile `item` too and count its breaks as the workload's.
     uncompiled: Any = torch._dynamo.disable(item)
     return (
         mock.patch.dict(implementations, dict.fromkeys(ops, uncompiled)) if reads else nullcontext()

@@ -1,7 +1,7 @@
 """A simulated CUDA device, so that Inductor generates kernels for a GPU that is not there.
 
-Everything that torch and Triton learn about the device comes from its profile. docs/simulation.md
-lists the replaced functions of torch 2.10 to 2.15.
+All that torch and Triton learn about the device comes from its profile. docs/simulation.md lists
+the functions of torch 2.10 to 2.15 that are replaced.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from patchgate.probe.simulate.cpu_build import as_built_for_cuda, is_cpu_only
 from patchgate.probe.simulate.triton_driver import CallLog, triton_driver
 
 _CACHED = (FunctionType, type(functools.lru_cache(lambda: None)))
-# Functions that create no context on a real device. An import that calls any other has a side
-# effect.
+# Functions that create no context on a real device. If an import calls any other of the replaced
+# functions, this is a side effect.
 _WITHOUT_CONTEXT = {
     "is_available",
     "is_initialized",
@@ -37,7 +37,7 @@ _WITHOUT_CONTEXT = {
 
 
 def cuda_functions(profile: Profile, log: CallLog | None = None) -> dict[str, Function]:
-    """Replacements for functions of `torch.cuda`, by name; `log` receives their calls."""
+    """Return replacements of `torch.cuda`'s functions; `log` gets calls that create a context."""
     properties = SimpleNamespace(**profile["properties"])
     capability = (properties.major, properties.minor)
     answers: dict[str, Any] = {
@@ -83,8 +83,8 @@ def _logged(name: str, function: Function, log: CallLog) -> Function:
 
 @contextmanager
 def described_device(profile: Profile, log: CallLog | None = None) -> Iterator[None]:
-    """Until the context ends, `torch.cuda` and Triton's driver answer as on the profile's device,
-    whichever parts of torch are loaded.
+    """Until the context ends, `torch.cuda` and Triton's driver answer as on the profile's device.
+    This does not depend on the parts of torch that are loaded.
     """
     functions: dict[str, Any] = cuda_functions(profile, log)
     with (
@@ -97,25 +97,25 @@ def described_device(profile: Profile, log: CallLog | None = None) -> Iterator[N
 
 @contextmanager
 def known_device(profile: Profile) -> Iterator[None]:
-    """In this context, models are built and traced with the profile's capability and cuDNN's
-    layouts of convolutions.
+    """Until the context ends, models are built and traced with the properties of the profile and
+    with cuDNN's layouts of convolutions.
 
-    `torch.cuda.is_available` is unchanged, or fake tensors would be made on the device.
+    `torch.cuda.is_available` is unchanged, because otherwise fake tensors would use the device.
     """
     properties = cuda_functions(profile)["get_device_properties"]
     with (
         mock.patch.object(torch.cuda, "get_device_properties", properties),
-        # A build for CUDA asks the device if cuDNN takes bfloat16, and without one chooses another
-        # layout. This holds while Dynamo traces too: the layouts that it saw are kept for the
-        # compile of its graph.
+        # A build for CUDA asks the device if cuDNN takes bfloat16; without a device it chooses
+        # another layout. The context must cover tracing by Dynamo too, because the layouts seen
+        # there are kept for the compile of the graph.
         mock.patch.object(torch._C, "_conv_determine_backend_memory_format", cudnn_layout),
     ):
         yield
 
 
 class _ConstructorsOnCpu(TorchDispatchMode):
-    """Runs tensor constructors of a simulated device on the CPU, and keeps constants there, because
-    constant folding and the tracer run them for real.
+    """Runs tensor constructors of a simulated device on the CPU and keeps constants there, because
+    constant folding and the tracer really execute them.
     """
 
     def __init__(self, backend: str) -> None:
@@ -143,8 +143,8 @@ def _fold_on_cpu(deduce: Function, backend: str) -> Function:
 
 @contextmanager
 def _constants_on_cpu(backend: str) -> Iterator[None]:
-    """Until the context ends, a constant that traced code moves to the device (`torch.tensor(1.5,
-    device=...)`, `x[..., [-2], :]`) keeps its value on the CPU, and only its fake tensor is moved.
+    """Until the context ends, constants that traced code moves to the device (`torch.tensor(1.5,
+    device=...)`, `x[..., [-2], :]`) stay on the CPU, and only their fake tensors are moved.
     """
     unset = proxy_tensor.unset_fake_temporarily
 
@@ -154,7 +154,7 @@ def _constants_on_cpu(backend: str) -> Iterator[None]:
             yield mode
 
     with (
-        # Torch acts as if it found no device, and runs nothing on it to learn a constant's value.
+        # Torch acts as without a device and runs nothing on it to compute a constant's value.
         mock.patch.object(FakeTensorMode, "avoid_device_init", property(lambda mode: True)),
         mock.patch.object(proxy_tensor, "unset_fake_temporarily", on_cpu),
     ):
@@ -162,8 +162,8 @@ def _constants_on_cpu(backend: str) -> Iterator[None]:
 
 
 def cudnn_layout(input: Tensor, weight: Tensor, backend: Any) -> torch.memory_format:
-    """The layout of a convolution's output: channels last if input or weight has it, but not in
-    float64.
+    """Return the layout of a convolution's output: channels last if the input or the weight is
+    channels last and the dtype is not float64.
     """
     layouts = [suggest_memory_format(tensor) for tensor in (input, weight)]
     last = torch.channels_last if weight.dim() == 4 else torch.channels_last_3d
@@ -171,8 +171,8 @@ def cudnn_layout(input: Tensor, weight: Tensor, backend: Any) -> torch.memory_fo
 
 
 def _without_host_copies(fold: Function) -> Function:
-    """Wrap constant folding, so that copies of constants on the host that it leaves unused are
-    removed: on a real device, a call makes such a constant on the device itself.
+    """Wrap constant folding so that it also removes a constant's copy on the host if it leaves
+    the copy unused. On a real device a single call makes the constant on the device.
     """
 
     @functools.wraps(fold)
@@ -195,8 +195,8 @@ def _without_host_copies(fold: Function) -> Function:
 
 
 def _clear_device_caches() -> None:
-    """Empty every cache of torch's that holds something about the device, so that profiles never
-    mix.
+    """Clear all caches of torch that hold data about the device, so that profiles are never
+    mixed.
     """
     import torch._dynamo.device_interface as interface
     import torch._inductor.codegen.triton as triton_codegen
@@ -207,7 +207,7 @@ def _clear_device_caches() -> None:
 
     for module in (triton_support, inductor, triton_codegen, scheduler):
         for value in list(vars(module).values()):
-            # Exact types are tested first: Inductor's op handlers answer any attribute.
+            # The type is tested first, because Inductor's op handlers have every attribute.
             if isinstance(value, _CACHED) and hasattr(value, "cache_clear"):
                 value.cache_clear()
     create = hints.DeviceProperties.__dict__["create"]
@@ -220,8 +220,8 @@ def _clear_device_caches() -> None:
 def fake_device(profile: Profile, log: CallLog | None = None) -> Iterator[None]:
     """Until the context ends, torch and Triton find the device that `profile` describes.
 
-    Args: profile: a device profile as data; `properties` as torch reports them. log: receives the
-    name of every call that would have initialised a real device.
+    The `properties` of `profile` are those that torch reports. `log` gets the name of every call
+    that would have initialised a real device.
     """
     import torch._dynamo.device_interface as interface
     from torch._inductor.fx_passes import joint_graph
@@ -247,8 +247,8 @@ def fake_device(profile: Profile, log: CallLog | None = None) -> Iterator[None]:
                 "constant_fold_uniform_value",
                 _without_host_copies(joint_graph.constant_fold_uniform_value),
             ),
-            # The server has initialised the patterns on the CPU; here they would be traced on the
-            # device.
+            # The server has already initialised the patterns on the CPU; now they would be traced
+            # on the device.
             (joint_graph, "lazy_init", _constant(None)),
         ):
             stack.enter_context(mock.patch.object(owner, name, function))

@@ -1,8 +1,8 @@
 """Decides which matrix products Inductor pads to aligned sizes. Inductor times both forms on a
 device and takes the faster.
 
-The profile of a simulated device has the decisions of the real device, by product. The decision
-about any other product is unknown.
+The profile of a simulated device has the real device's decisions by product. The decision for a
+product that is not in the profile is unknown.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _DECISION = {True: "padded", False: "kept"}
 
 
 def product_name(key: str) -> str:
-    """The name of a product in facts and profiles, from the key of Inductor's cache:
+    """Convert a key of Inductor's cache to the product's name in facts and profiles:
     `mm:bfloat16[4,768|768,1]:...:FT`.
 
-    The name states dtype, sizes and strides of each operand. Then it states, for the first and the
-    second operand, if padding costs nothing.
+    The name has dtype, sizes and strides of each operand. Two letters then tell, for the first and
+    the second operand, if padding it costs nothing.
     """
     (operation,) = re.findall(r"op='aten\.(\w+)'", key)
     operands = re.findall(r"Size\(\[([^\]]*)\]\), \(([^)]*)\), torch\.(\w+)", key)
@@ -36,8 +36,8 @@ def product_name(key: str) -> str:
 
 @contextmanager
 def padding_decisions(profile: Profile, decided: dict[str, str]) -> Iterator[None]:
-    """Until the context ends, each product that is timed, or would be, is added to `decided`:
-    "padded" or "kept". On a real device equal products are timed once.
+    """Until the context ends, the decision ("padded" or "kept") on each product that a device times
+    is added to `decided`. On a real device equal products are timed once.
 
     Raises NeedsDevice at the end if the profile of a simulated device lacks a decision.
     """
@@ -47,7 +47,7 @@ def padding_decisions(profile: Profile, decided: dict[str, str]) -> Iterator[Non
 
     def look_up(key: str) -> bool | None:
         if profile["kind"] == "real":
-            return timed.get(key)  # decisions of earlier compiles are not read
+            return timed.get(key)  # decisions of earlier compiles are ignored
         name = product_name(key)
         if name not in known:
             unknown.append(name)

@@ -1,4 +1,4 @@
-"""The limits of simulation: the error that names them, and how torch and Triton express them."""
+"""The limits of simulation: the error raised for them, and a search for them in other errors."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from patchgate.probe.protocol import NEEDS_DEVICE, NO_DEVICE
 
 
 class NeedsDevice(Exception):
-    """Only a real device can give this answer; it is not guessed."""
+    """Raised if only a real device can give an answer, which is not guessed."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{NEEDS_DEVICE}: {what}")
 
 
 def missing_answer(error: BaseException) -> str | None:
-    """The answer that the simulation could not give, if that is the reason for `error`."""
-    # Dynamo keeps the text of an error that it wraps, not always the error.
+    """Return the answer that the simulation could not give, if this caused `error`, else None."""
+    # If Dynamo wraps an error, it keeps the error's text but not always the error.
     match = re.search(f"{NEEDS_DEVICE}: [^'\"\n]*", str(error))
     if match:
         return match.group()

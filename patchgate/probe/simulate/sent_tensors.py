@@ -1,6 +1,6 @@
 """Sends tensors as `torch.multiprocessing` does, also from one of two simulated GPUs.
 
-A patch may send the name of a device instead of its number. With one GPU every name would be right.
+A patch may send a device's name instead of its number. With only one GPU every name would be right.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PROPERTIES = {"name": "GPU", "major": 9, "minor": 0, "total_memory": 80 << 30}
 
 
 class _ArrivedError(BaseException):
-    """Raised where torch would open the memory; no handler of a patch stops it."""
+    """Raised where torch would open the memory. It passes a patch's `except Exception`."""
 
     def __init__(self, device: Any) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class _ArrivedError(BaseException):
 
 
 class _Storage:
-    """A storage of a GPU, as `torch.multiprocessing` shares it."""
+    """A storage on a GPU, with the methods by which `torch.multiprocessing` shares it."""
 
     def __init__(self, index: int) -> None:
         self.device = torch.device("cuda", index)
@@ -69,15 +69,15 @@ class _Sent(torch.Tensor):
 
 
 def sent(tensor: torch.Tensor) -> Any:
-    """The tensor that another process rebuilds from what it receives."""
+    """Return the tensor that another process would rebuild from the message."""
     rebuild, given = ForkingPickler._extra_reducers[type(tensor)](tensor)  # type: ignore[attr-defined]
     return rebuild(*given)
 
 
 def device_after_sending(index: int) -> int:
-    """The number of the GPU on which a tensor arrives that was sent from one of two equal GPUs.
+    """Send a tensor from GPU `index` of two equal GPUs, and return the GPU on which it arrives.
 
-    It is `index` if the patch asks for something that is not simulated.
+    The result is `index` if the patch needs something that is not simulated.
     """
     reduce = ForkingPickler._extra_reducers[torch.Tensor]  # type: ignore[attr-defined]
     tensor = torch.zeros(1).as_subclass(_Sent)
@@ -96,7 +96,7 @@ def device_after_sending(index: int) -> int:
 
 
 def _two_gpus(current: int) -> dict[str, Any]:
-    """Functions of `torch.cuda` for a process whose current GPU is one of two equal ones."""
+    """Return functions of `torch.cuda` for a process with two equal GPUs and the given current."""
     numbered = [
         {"uuid": uuid.UUID(int=at + 1), "pci_bus_id": at + 1, "pci_device_id": 0} for at in _GPUS
     ]
@@ -115,5 +115,5 @@ def _index(device: Any, current: int) -> int:
     return current if index is None else index
 
 
-#: Functions that programs call by their names. A program that calls them needs more than torch.
+#: Functions that sample programs call by name. Such a program needs more than torch.
 OF_SENDING = (sent, device_after_sending)

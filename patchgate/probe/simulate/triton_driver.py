@@ -1,8 +1,8 @@
-"""Stands in for Triton's driver if there is no device: a patch may ask for it when it is imported.
+"""Replaces Triton's driver if there is no device, because a patch may use the driver at import.
 
-Without it Triton's answer depends on the machine: "0 active drivers", "libcuda.so cannot found", or
-a real device's answer. `import torch` alone does not import Triton: if a patch is the first to
-import it, the driver is replaced then.
+Without this, Triton's answer depends on the machine: "0 active drivers", "libcuda.so cannot found",
+or a real device's answer. `import torch` alone does not import Triton. If a patch is the first to
+import Triton, the driver is replaced during that import.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from patchgate.probe.process.watched_imports import WatchedImports
 from patchgate.probe.protocol import Function, Profile
 from patchgate.probe.simulate.needs_device import NeedsDevice
 
-# The module; the attribute `triton.runtime.driver` is the object in it that holds the drivers.
+# The module. The attribute `driver` of `triton.runtime` is the object in it that holds the drivers.
 _MODULE = "triton.runtime.driver"
 _HELD = ("_active", "_default")
-# A patch in a case on the CPU reads this: the case is compiled for the CPU of a machine with a GPU.
+# The GPU that a patch sees in a case that is compiled for the CPU of a machine with a GPU.
 BESIDE_THE_CPU: Profile = {
     "backend": "cuda",
     "properties": {"major": 9, "minor": 0, "warp_size": 32, "multi_processor_count": 132}
     | {"regs_per_multiprocessor": 65536, "shared_memory_per_block_optin": 232448},
 }
-# Triton asks its driver for these when it loads, launches or times a kernel.
+# Attributes of the driver that Triton uses to load, launch or time a kernel.
 _RUNS_KERNELS = {
     "assemble_tensormap_to_arg",
     "clear_cache",
@@ -37,7 +37,7 @@ _RUNS_KERNELS = {
     "launcher_cls",
     "set_current_device",
 }
-# Properties of a device: Triton's names -> those of a profile.
+# Triton's name of a device property -> its name in a profile.
 _PROPERTIES = {
     "max_shared_mem": "shared_memory_per_block_optin",
     "max_num_regs": "regs_per_multiprocessor",
@@ -51,7 +51,7 @@ CallLog = Callable[[str], None]
 
 
 class _Utilities:
-    """The utilities of the driver: the properties of its device that a profile has."""
+    """The driver's utilities. They offer only the device properties that the profile has."""
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
         names = {name: ours for name, ours in _PROPERTIES.items() if ours in properties}
@@ -70,8 +70,8 @@ class _Properties(dict[str, Any]):
 
 
 class _Driver:
-    """The part of Triton's active driver that Triton, or a patch, calls without launching
-    anything.
+    """The part of Triton's active driver that Triton or a patch can use without launching a
+    kernel.
     """
 
     def __init__(self, profile: Profile, log: CallLog | None) -> None:
@@ -100,8 +100,8 @@ class _Driver:
         return True
 
     def get_benchmarker(self) -> Any:
-        """The benchmarker, as in the driver of a real device: an autotuner asks for it before it
-        knows that it has only one candidate.
+        """Return the benchmarker, as the driver of a real device does. An autotuner gets it even if
+        there is only one candidate.
         """
         from triton.testing import do_bench
 
@@ -115,8 +115,8 @@ class _Driver:
 
 @contextmanager
 def triton_driver(profile: Profile, log: CallLog | None = None) -> Iterator[None]:
-    """Until the context ends, Triton's active and default driver is one for the device that
-    `profile` describes.
+    """Until the context ends, Triton's active and default drivers are a driver for the device of
+    `profile`.
     """
     driver, holder = _Driver(profile, log), None
 
@@ -128,7 +128,7 @@ def triton_driver(profile: Profile, log: CallLog | None = None) -> Iterator[None
             setattr(holder, name, driver)
 
     if _MODULE in sys.modules:
-        # set_active is not used: its counterpart would look for a real driver on the way out.
+        # set_active is not used, because resetting it would look for a real driver.
         held: dict[str, Any] = dict.fromkeys(_HELD, driver)
         with mock.patch.multiple(sys.modules[_MODULE].driver, **held):
             yield

@@ -1,4 +1,4 @@
-"""The device for timing: one process at a time uses it; it is warmed up first, and its clocks,
+"""The device for timing: one process at a time uses it. It is warmed up before, and its clocks,
 throttling and load are read.
 """
 
@@ -15,7 +15,7 @@ from unittest import mock
 
 
 class DeviceQueue:
-    """Waits its turn at the lock of the file `path`; without a path it never waits."""
+    """Gives exclusive use of the device by locking the file `path`; never waits without a path."""
 
     def __init__(self, path: str) -> None:
         self._path, self._depth = path, 0
@@ -38,10 +38,10 @@ class DeviceQueue:
 
     @contextmanager
     def alone_in(self, owner: type, name: str) -> Iterator[None]:
-        """Until the context ends, the method of that name runs with the device held alone.
+        """Until the context ends, the method `name` of `owner` runs with the device held alone.
 
-        Without a path the method is unchanged: the microseconds of a wrapper would be timed with a
-        call on the CPU.
+        Without a path the method is unchanged, because a call on the CPU would be timed together
+        with the microseconds of a wrapper.
         """
         if not self._path:
             yield
@@ -56,16 +56,16 @@ class DeviceQueue:
             yield
 
 
-# A device is warm when two blocks in a row took the same time within this share; and the most
-# seconds of the wait.
+# A device is warm when the times of two blocks in a row differ by less than this share. The second
+# number is the maximum number of seconds to wait for that.
 _SAME = 0.002
 _SECONDS = 1.0
 _STATE = "clocks.sm,clocks.mem,temperature.gpu,power.draw,clocks_event_reasons.active"
 
 
 def warm_up(medians: Iterator[float]) -> str:
-    """Take blocks, each given as its median time, until two in a row are the same. Return a text
-    about the outcome.
+    """Take the median times of blocks until two in a row are about equal. Return a text about the
+    outcome.
     """
     deadline = time.perf_counter() + _SECONDS
     before = next(medians)
@@ -80,8 +80,8 @@ def warm_up(medians: Iterator[float]) -> str:
 
 
 def device_state(device: str) -> str:
-    """Clocks, temperature, power and throttle reasons, as the driver reports them; for the CPU, its
-    load.
+    """Return clocks, temperature, power and throttle reasons as the driver reports them; for the
+    CPU, its load.
     """
     if device == "cpu":
         return f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"

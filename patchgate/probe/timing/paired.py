@@ -1,8 +1,8 @@
 """Times two compiled forms of one workload against each other, in pairs, on a real GPU or on the
 CPU.
 
-Pairs are taken so that drift of clocks, placement in memory and warm caches affect both sides
-alike. Times are returned raw.
+Pairs are arranged so that drift of clocks, placement in memory and warm caches affect both sides
+equally. Times are returned raw.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ from patchgate.probe.timing.reload_kernels import GeneratedCode, KernelCache, co
 
 Replay = Callable[[], Any]
 SIDES = ("unpatched", "patched")
-# Pairs queued at once: few enough for the driver's launch queue.
+# The number of pairs that are queued at once; they must fit into the driver's launch queue.
 _BLOCK = 20
 # Cycles that the GPU waits before a block, so that launches are queued before they are timed.
 _HEAD_START = 6_000_000
-# The number of copies of the inputs, which calls on the CPU take in turn.
+# The number of copies of the inputs; calls on the CPU use them in turn.
 _COPIES = 8
-# Calls until torch has warmed up, recorded and replayed its graph.
+# The number of calls in which torch warms up, records and replays its graph.
 _RECORDING_CALLS = 4
 
 
 def time_workload(request: Time, stage: Stage) -> Times:
-    """Paired times of a workload, unpatched against patched; without a patch both sides are
+    """Return paired times of a workload, unpatched and patched; without a patch both sides are
     unpatched.
     """
     stage("compile")
@@ -92,12 +92,12 @@ def time_workload(request: Time, stage: Stage) -> Times:
 
 
 class Pair:
-    """One workload compiled twice in one mode: as it is, and again after `change` has run.
+    """One workload compiled twice in one mode: before and after `change` has run.
 
-    `built` is a folder for each side's Triton kernels, `tuned` one for the choices of the mode.
-    `first_call` has the seconds of each side's first call, `peak_memory` the bytes that a call
-    allocates on a GPU, and `elapsed` the wall time of every call on the CPU, where `rounds` returns
-    CPU time.
+    `built` is a folder for the Triton kernels of both sides, `tuned` a folder for the choices of a
+    mode that tunes. `first_call` has the seconds of each side's first call, and `peak_memory` the
+    bytes that a call allocates on a GPU. On the CPU `rounds` returns CPU times, and `elapsed` has
+    the wall times of the same calls.
     """
 
     def __init__(
@@ -120,8 +120,8 @@ class Pair:
         self._module, self._args = build(self._device, dtype, size)
         self._compiled: list[Function] = []
         self._codes: list[list[GeneratedCode]] = []
-        # A kernel that both sides share has one launch config: a different one changed the time of
-        # a stack by 6 % on an H200.
+        # Both sides use the same launch config for a kernel that they share, because another
+        # config changed the time of a stack by 6 % on an H200.
         self._configs: dict[str, str] = {}
         self._recorded: list[Replay] = []
         self._kernels = {side: KernelCache(f"{built}/{side}") for side in SIDES}
@@ -139,8 +139,8 @@ class Pair:
     def _tune(self) -> None:
         """Compile once so that everything is tuned.
 
-        Torch does not remember candidates that cannot be built, and a second compile therefore
-        tunes all of them again and may choose otherwise; the third finds everything.
+        Torch does not store a result for candidates that cannot be built. So a second compile
+        tunes all candidates again and may choose others; a third one finds all results.
         """
         with self._kernels["unpatched"].use():
             torch.compile(with_own_code(self._module, "tuning"), dynamic=False, mode=self._mode)(
@@ -151,8 +151,8 @@ class Pair:
         function = torch.compile(with_own_code(self._module, side), dynamic=False, mode=self._mode)
         codes: list[GeneratedCode] = []
         started = time.perf_counter()
-        # Code that is not tuned is pinned when it is loaded again. Tuned code is never loaded
-        # again, because a new tuning may choose otherwise.
+        # Code that is not tuned gets its launch configs when it is loaded again. Tuned code gets
+        # them here: it is never loaded again, because a new tuning may choose other configs.
         with collect_code(codes, self._configs if self.tuned else {}), self._kernels[side].use():
             function(*self._args)
         self._synchronize()
@@ -173,11 +173,11 @@ class Pair:
             torch.cuda.synchronize()
 
     def rounds(self, *, rounds: int, seconds: float, seed: int) -> list[Round]:
-        """Paired times of `rounds` rounds, `seconds` in all; code, inputs and buffers are placed
-        anew in each.
+        """Return paired times of `rounds` rounds, which take `seconds` in all. Each round places
+        code, inputs and buffers in memory anew.
 
-        The effect of a side's place in memory is noise, so it must vary from round to round. Give
-        an even number of rounds, so that each side is placed first in half of them. Raises
+        The effect of a side's place in memory is noise, so the place must vary between rounds.
+        Give an even number of rounds, so that each side is placed first in half of them. Raises
         RuntimeError if a side was compiled again.
         """
         rng = random.Random(seed)
@@ -194,10 +194,10 @@ class Pair:
     def _on_gpu(self, rng: random.Random, rounds: int, seconds: float) -> Iterator[Round]:
         level2 = torch.cuda.get_device_properties(self._device).L2_cache_size
         flush = torch.empty(2 * level2, dtype=torch.uint8, device=self._device)
-        # A call takes the CPU longer than a replay: fewer of them are queued within the head start.
+        # Calls take more CPU time than replays, so fewer of them are queued within the head start.
         block = _BLOCK // 2 if _replays_graphs(self._mode) else _BLOCK
-        # The first round of a process is unlike the others: with it, equal code came out 0.02 %
-        # apart on an H200.
+        # The first round of a process is dropped: with it, the times of equal code differed by
+        # 0.02 % on an H200.
         for number in range(-1, rounds):
             padding = torch.empty(rng.randrange(1, 1 << 22), dtype=torch.uint8, device=self._device)
             pairs = self._replay_pairs(number % 2)
@@ -221,22 +221,22 @@ class Pair:
             yield times
 
     def _replay_pairs(self, outer: int) -> list[tuple[Replay, Replay]]:
-        """Pairs of (unpatched, patched); the side `outer` is placed first and last."""
+        """Return pairs of (unpatched, patched); the side `outer` is placed first and last."""
         if _replays_graphs(self._mode):
-            # Torch records once and for all: the effect of a place stays in the ratio
-            # (docs/latency.md).
+            # Torch records a graph only once, so the effect of its place in memory stays in the
+            # ratio of the times (docs/latency.md).
             self._recorded = self._recorded or [
                 _recorded_call(compiled, self._args) for compiled in self._compiled
             ]
             return [(self._recorded[0], self._recorded[1])]
-        # The graph that is captured first has another place in memory, worth 0.15 % on an H200.
-        # Each side is captured twice, in an order in which this cancels.
+        # The place in memory of the graph that is captured first changes its time by 0.15 % on an
+        # H200. Each side is captured twice, in an order that cancels this effect.
         placed = [self._graph(side) for side in (outer, 1 - outer, 1 - outer, outer)]
         return [(placed[outer], placed[1 - outer]), (placed[3 - outer], placed[2 + outer])]
 
     def _graph(self, side: int) -> Replay:
-        """A replay of one side. Its inputs and buffers are placed anew, and its code too unless
-        that would tune it again.
+        """Capture one side and return a function that replays it. Inputs and buffers get new places
+        in memory, and so does code that is not tuned.
         """
         compiled, args = self._compiled[side], _clone(self._args)
         stream = torch.cuda.Stream()
@@ -260,8 +260,8 @@ class Pair:
         return replay
 
     def _on_cpu(self, rng: random.Random, rounds: int, seconds: float) -> Iterator[Round]:
-        """Time by the CPU time of this process, because on a busy machine a call waits longer than
-        a patch costs.
+        """Measure CPU time of this process, because on a busy machine the waits of a call are
+        longer than the cost of a patch.
         """
         for number in range(-1, rounds):
             padding = torch.empty(rng.randrange(1, 1 << 22), dtype=torch.uint8)
@@ -287,8 +287,8 @@ class Pair:
     def _time_calls(
         self, inputs: Sequence[Sequence[Any]], rng: random.Random, elapsed: Round
     ) -> Round:
-        """Microseconds of CPU time of a call of each side on each input; wall times are added to
-        `elapsed`.
+        """Call each side once on each input and return the microseconds of CPU time; wall times
+        are added to `elapsed`.
         """
         times: Round = {side: [] for side in SIDES}
         for args in inputs:
@@ -312,11 +312,10 @@ def _replays_graphs(mode: str) -> bool:
 
 @contextmanager
 def _tuning_cache(mode: str, folder: str | None) -> Iterator[None]:
-    """Until the context ends, everything is tuned once and kept in `folder`.
+    """Until the context ends, each kernel is tuned once and the choice is kept in `folder`.
 
-    Both sides share the choice for a kernel that they share, because a second tuning may make equal
-    code differ. Only choices are kept, by the kernel's source; every compile still generates its
-    own code.
+    Kernels with the same source share a choice on both sides, because a second tuning may make
+    equal code differ. Only the choices are kept; every compile still generates its own code.
     """
     if folder is None or not _tunes_kernels(mode):
         yield
@@ -329,11 +328,11 @@ def _tuning_cache(mode: str, folder: str | None) -> Iterator[None]:
 
 
 def _recorded_call(compiled: Function, args: Sequence[Any]) -> Callable[[], Any]:
-    """A call that torch has recorded, and replays by itself."""
+    """Return a call that torch has recorded as a CUDA graph and replays itself."""
 
     def call() -> None:
-        # Otherwise the other side's last outputs count as alive, and torch records a graph for each
-        # order of calls.
+        # Without this the other side's last outputs count as alive, and torch records a graph
+        # for each order of calls.
         torch.compiler.cudagraph_mark_step_begin()
         compiled(*args)
 
@@ -348,10 +347,10 @@ def _clone(args: Sequence[Any]) -> list[Any]:
 
 
 def with_own_code(module: Function, side: str) -> Function:
-    """`module` with a code object of its own.
+    """Wrap `module` in a function with a code object of its own.
 
-    Dynamo keeps compiled code by code object: with a shared one, the second side would run the code
-    of the first.
+    Dynamo stores compiled code by code object: with a shared one, the second side would run the
+    compiled code of the first.
     """
 
     def call(*args: Any) -> Any:
@@ -369,10 +368,10 @@ def _compiled_graphs() -> int:
 def time_replays(
     replays: tuple[Replay, Replay], pairs: int, flush: Tensor, rng: random.Random
 ) -> tuple[list[float], list[float]]:
-    """Microseconds of `pairs` replays of each side, each from a cold L2; half of the pairs start
-    with either side.
+    """Return the microseconds of `pairs` replays of each side, each with a cold L2 cache. Each side
+    goes first in half of the pairs.
     """
-    # Pair -> side -> (start, end).
+    # Indexed by pair, side, and start or end.
     events = [
         [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in replays]
         for _ in range(pairs)

@@ -1,7 +1,7 @@
-"""Loads the code that Inductor generated for one side again, so that its kernels get other
-addresses in the device's memory.
+"""Loads again the code that Inductor generated for one side, so that its kernels get new addresses
+in the device's memory.
 
-The new copy keeps its launch configs, or those of kernels that both sides share.
+The new copy keeps the launch configs. A kernel that both sides share has the same config on both.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class GeneratedCode:
         self._call: Function = module.call
 
     def reload(self, configs: dict[str, str]) -> None:
-        """Load the module again. Kernels in `configs` (file -> launch config) keep their config;
-        other kernels choose a config when they are called.
+        """Load the module again. Kernels in `configs` (file -> launch config) get their config
+        there; other kernels choose a config when they are called.
         """
         CompiledTritonKernels.cache_clear()
         module = self._load()
@@ -42,7 +42,7 @@ class GeneratedCode:
         self.pin(configs)
 
     def pin(self, configs: dict[str, str]) -> None:
-        """Leave each kernel in `configs` with that launch config alone."""
+        """Restrict each kernel in `configs` (file -> launch config) to that config."""
         for kernel in self._kernels:
             pinned = [
                 launcher
@@ -52,8 +52,8 @@ class GeneratedCode:
             kernel.launchers = pinned or kernel.launchers
 
     def configs(self) -> dict[str, str]:
-        """The launch config of each kernel that has run, by the file of its source: equal source,
-        equal file.
+        """Return the launch config of each kernel that has run, by the file of its source. Kernels
+        with equal source have the same file.
         """
         return {
             kernel.filename: str(kernel.launchers[0].config)
@@ -66,8 +66,8 @@ class GeneratedCode:
 
 
 class KernelCache:
-    """The Triton kernels that one side has built: the other side may build equal source in another
-    way.
+    """The Triton kernels that one side has built. They are kept apart, because the other side may
+    build equal source in another way.
     """
 
     def __init__(self, folder: str) -> None:
@@ -91,8 +91,8 @@ def _kernels(module: ModuleType) -> list[CachingAutotuner]:
 
 @contextmanager
 def collect_code(codes: list[GeneratedCode], configs: dict[str, str]) -> Iterator[None]:
-    """Until the context ends, modules that Inductor generates go to `codes`, pinned to `configs`,
-    and are called through it.
+    """Until the context ends, add the modules that Inductor generates to `codes`. They are pinned
+    to `configs` and are called through their `GeneratedCode`.
     """
     load_by_key_path, compile_to_module = (
         PyCodeCache.load_by_key_path,
@@ -107,7 +107,7 @@ def collect_code(codes: list[GeneratedCode], configs: dict[str, str]) -> Iterato
 
     def recorded_compile(self: GraphLowering) -> Any:
         module = compile_to_module(self)
-        # Kernels are modules too, loaded while the graph's own is.
+        # Kernels are modules too, and are loaded while the graph's module is.
         codes.append(GeneratedCode(loads[-1], module))
         codes[-1].pin(configs)
         module.call = codes[-1]

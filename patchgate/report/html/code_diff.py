@@ -1,8 +1,8 @@
-"""Generated code of both sides -> the kernels that changed, as highlighted lines of a diff, and the
-calls of kernels next to each other, with the buffers that each reads and writes.
+"""Compare generated code without and with the patch: the changed kernels as highlighted lines of a
+diff, and the calls of kernels next to each other, with the buffers that each reads and writes.
 
-Kernels are compared without noise: their numbered names, imports, and comments of the wrapper. The
-calls show a fusion that moved, and a value that is stored or computed again.
+Kernels are compared without numbered names and imports, the wrapper without comments. The calls
+show a fusion that moved, and a value that is stored or computed again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _KERNEL = re.compile(
 )
 _CONTEXT = 3
 WRAPPER = "wrapper"
-# Patterns for generated code only. The name of the group that matches is the class; report.css has
+# Patterns for generated code only. The name of the matching group is the CSS class; report.css has
 # a colour for each letter.
 _STRING = r"""(?P<s>\"""(?s:.*?)\"""|'''(?s:.*?)'''|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
 _NUMBER = r"(?P<m>\b(?:0[xX][\da-fA-F]+|\d[\d_]*(?:\.\d*)?(?:[eE][+-]?\d+)?)[a-zA-Z]*)"
@@ -44,14 +44,14 @@ _CPP = re.compile(
 
 # Two lines that are less alike are not compared word by word.
 _ALIKE = 0.5
-# (class, text) of each piece of a line; "" is no class, and "x" marks what two lines that belong
-# together do not share.
+# (CSS class, text) of each piece of a line. "" is no class; "x" marks text that only one of two
+# compared lines has.
 Tokens = tuple[tuple[str, str], ...]
 
 
 @record
 class Kernel:
-    """One kernel's source, or the code that calls them all (`WRAPPER`)."""
+    """The source of one kernel, or the code that calls all kernels (`WRAPPER`)."""
 
     name: str
     text: str
@@ -66,13 +66,13 @@ class DiffLine:
     old: (
         int | None
     )  #: the line's number on the unpatched side; None where that side has no such line
-    new: int | None  #: and on the patched side
+    new: int | None  #: the same on the patched side
     tokens: Tokens
 
 
 @record
 class KernelDiff:
-    """Two kernels that belong together."""
+    """The diff of two kernels that belong together."""
 
     old: str | None  #: name of the unpatched one; None where the patched one is new
     new: str | None  #: name of the patched one; None where it is gone
@@ -105,7 +105,7 @@ def split_kernels(code: str) -> list[Kernel]:
     """The kernels in the order of their definition, and the wrapper last."""
     kernels = []
     for name, language, text in _KERNEL.findall(code):
-        decorator = text.find("\n@") + 1  # before it are imports, the same in each
+        decorator = text.find("\n@") + 1  # the text before it is imports, the same in each
         kernels.append(
             Kernel(name=name, text=text[decorator:].strip("\n"), is_python=language == "triton")
         )
@@ -139,7 +139,7 @@ def _diff(old: Kernel | None, new: Kernel | None) -> KernelDiff:
 
 
 def _marked(old: Tokens, new: Tokens) -> tuple[Tokens, Tokens]:
-    """Two lines, with the words marked that only one of them has."""
+    """Return two lines with marks on the words that only one of them has."""
     sides = [
         [(kind, word) for kind, text in line for word in re.findall(r"\w+|\W", text)]
         for line in (old, new)
@@ -186,7 +186,7 @@ def _tokens(kernel: Kernel) -> Iterator[tuple[str, str]]:
 
 # -- calls of kernels
 
-# A kernel's own parameters: Inductor names them by what it does with each.
+# The parameters of a kernel, which Inductor names by their use: in_ptr0, out_ptr0.
 _SIGNATURE = re.compile(r"(?:\bdef (\w+)|^extern \"C\".*?void +\w+)\(([^)]*)\)", re.M | re.S)
 _POINTER = re.compile(r"\b(in_out_ptr|in_ptr|out_ptr)\d+")
 _CALL = re.compile(r"^ +((?:\w+\.run|cpp_\w+|extern_kernels\.\w+)\(.*\))$", re.M)
@@ -207,19 +207,19 @@ class KernelCall:
 
     @property
     def shape(self) -> tuple[str, int, int]:
-        """Kind and counts; equal if only the numbers of kernels and buffers differ."""
+        """The kind and both counts of buffers; equal if calls differ only in numbered names."""
         return self.kind, len(self.reads), len(self.writes)
 
 
 @record
 class CallPair:
-    """Two calls that belong together, or one that the other side lacks; both are empty for calls
-    left out.
+    """Two calls that belong together, or a call that only one side has. Both fields are empty
+    where equal calls are left out.
     """
 
     old: tuple[str, ...]  #: name, reads and writes without the patch
     new: tuple[str, ...]
-    note: str  #: how they differ; empty where they do not
+    note: str  #: the difference of the two calls; empty if there is none
 
 
 def compare_calls(unpatched: str, patched: str) -> tuple[CallPair, ...]:
@@ -297,7 +297,7 @@ def _calls(code: str) -> Iterator[KernelCall]:
 
 
 def _buffer(argument: ast.expr) -> str:
-    """The buffer of an argument, also behind a view; empty for a number."""
+    """The name of the buffer in an argument, even inside a view; empty for a number."""
     found = re.search(r"\b(?:buf|arg|primals)\w*", ast.unparse(argument))
     return found[0] if found else ""
 

@@ -1,6 +1,6 @@
-"""Latency ratios, or chances, with their intervals against tokens, as one self-contained SVG.
+"""Draw latency ratios or chances, with their intervals, against tokens as one self-contained SVG.
 
-No plotting library draws it: the page's policy allows no inline style, and equal input must give
+No plotting library is used: the page's policy allows no inline style, and equal input must give
 equal text. The page's script draws the plots that depend on the cell that the reader opens
 (`plots.js`).
 """
@@ -27,12 +27,12 @@ _STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
 
 @record
 class Axis:
-    """Changes in per cent, from one end to the other in round steps."""
+    """An axis of changes in per cent, from `low` to `high` in round steps."""
 
     low: float
     high: float
     step: float
-    sign: str  #: of a change that is positive
+    sign: str  #: the sign before a positive change
 
     def share(self, change: float) -> float:
         """The place of a change along the axis: 0 to 1."""
@@ -60,8 +60,8 @@ def axis_over(changes: Iterable[float], sign: str = "+") -> Axis:
 
 
 def draw_flips(chance: tuple[float, float, float]) -> str:
-    """Draw the probability that a text of so many tokens changes; every token has the same
-    `chance`.
+    """Draw the probability that a text changes against its length in tokens; every token has the
+    same `chance`.
     """
     flips = {tokens: [2 - (1 - one) ** tokens for one in chance] for tokens in _TEXTS}
     ratios = {
@@ -79,11 +79,11 @@ def draw_latency(
     style: str = "",
     sign: str = "+",
 ) -> str:
-    """Draw ratios; `ratios` maps tokens to patched / unpatched, and `budget` is a band behind them.
+    """Draw `ratios`, which maps tokens to patched / unpatched, over a band for the `budget`.
 
     Raises ValueError without a ratio.
 
-    `style` is for a drawing by itself; a page has its own rules.
+    `style` is for a drawing outside a page; a page has its own rules.
     """
     if not ratios:
         raise ValueError("nothing was measured, so there is nothing to draw")

@@ -1,5 +1,5 @@
-"""Results of patches -> the contents of the HTML page: data for its script, and a view of each
-patch as plain text.
+"""Turn results of patches into the contents of the HTML page: data for its script, and a view of
+each patch as plain text.
 
 Equal values are stored once, so that a sweep of a hundred thousand cells stays small.
 """
@@ -62,11 +62,10 @@ class Placed(int):
 
 
 class Pool:
-    """Values, each of them once. A mapping and a list refer to their values by number.
+    """Values, each stored once. Mappings and lists refer to their values by number.
 
-    A scalar is its own row. The row of a mapping begins with the number of its shape, that of a
-    list with -1; the numbers of the values follow, which have earlier rows. `shapes` has the keys
-    of mappings.
+    A scalar is its own row. The row of a mapping begins with the number of its shape (its keys, in
+    `shapes`), the row of a list with -1. The numbers of its values follow; they have earlier rows.
     """
 
     def __init__(self) -> None:
@@ -75,7 +74,7 @@ class Pool:
         self._places: dict[Hashable, int] = {}
 
     def place(self, value: Any) -> Placed:
-        """The number of a value, which is added if it is new; a dataclass counts as a mapping."""
+        """Return the number of a value, added if it is new. A dataclass counts as a mapping."""
         if isinstance(value, Placed):
             return value
         if is_dataclass(value):
@@ -104,7 +103,7 @@ class _OfPatch:
 
 
 class Page:
-    """Fill it with `add`, then read `data` and `views`. `note` is shown below the title."""
+    """The page: fill it with `add`, then read `data` and `views`. `note` is below the title."""
 
     def __init__(self, *, past: Past = lambda workload, device: {}, note: str = "") -> None:
         self.past, self.note = past, note
@@ -116,7 +115,7 @@ class Page:
         self._torches: set[str] = set()
 
     def add(self, results: RunResults) -> None:
-        """Add one patch on some releases; the same patch may come again with other releases."""
+        """Add results of one patch; the same patch may be added again with other releases."""
         patch = results.patch
         known = self._patches.setdefault(patch.id, _OfPatch(patch))
         known.quick_look = results.quick_look
@@ -137,7 +136,7 @@ class Page:
 
     @property
     def views(self) -> list[tuple[Patch, RunView]]:
-        """The plain text of the page for each patch."""
+        """The view of each patch, for the plain text of the page."""
         return [
             (each.patch, view(each.verdicts, self.torches, each.quick_look))
             for each in self._patches.values()
@@ -175,8 +174,8 @@ class Page:
     def _cell(
         self, verdicts: Sequence[Verdict], torch: str, cases: Mapping[tuple[str, str], Placed]
     ) -> Placed:
-        """The worst colour of a cell, how many verdicts have it, their codes; verdicts to read, and
-        cases as evidence.
+        """Place a cell: its worst colour, with the count and codes of the verdicts that have it,
+        the verdicts to read, and the cases as evidence.
         """
         cell = cell_of(verdicts)
         names = dict.fromkeys(verdict.case.name for verdict in verdicts)
@@ -222,7 +221,7 @@ class Page:
         """The number of equal kernels, and the diffs of the others; None if no code was kept."""
         if code is None:
             return None
-        # Most patches change nothing in most cases, and comparing takes longest.
+        # Comparing takes longest, and most cases have the same code: compare it once.
         if code not in self._diffs:
             equal, kernels = compare_code(*code)
             calls = compare_calls(*code)
@@ -232,7 +231,7 @@ class Page:
         return self._diffs[code]
 
     def _history(self, compared: ComparedCase) -> Iterator[dict[str, object]]:
-        """Values over time, unpatched and patched, of each fact that several runs have."""
+        """Yield unpatched and patched values over time for each fact that several runs have."""
         past = self.past(compared.case.workload, compared.case.device)
         line = release_line(compared.case.torch)
         for fact in sorted({fact for torch, _, fact in past if torch == line}):
@@ -258,8 +257,8 @@ def _verdict(verdict: Verdict) -> dict[str, object]:
 def _facts(
     compared: ComparedCase, verdicts: Mapping[tuple[str, str, str], Verdict]
 ) -> Iterator[dict[str, str]]:
-    """The facts of a case, those of its kernels first; code and kind are empty if no check judged
-    it.
+    """The facts of a case, kernel facts first; the code and kind of a fact are empty if no check
+    judged it.
     """
     before = (compared.unpatched or compared.golden_unpatched).facts
     names = {*before, *compared.patched.facts, *compared.golden.facts} - not_requested(
@@ -288,7 +287,7 @@ def _fact_text(value: FactValue | None) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _past_text(value: str) -> str:
-    """A value in the form of golden files, from the JSON of the history."""
+    """Convert a value from the JSON of the history to the form of golden files."""
     return format_value(fact_from(json.loads(value)))
 
 

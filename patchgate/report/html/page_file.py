@@ -39,7 +39,7 @@ _STYLES = ("report.css", "matrix.css")
 _SCRIPTS = ("elements.js", "records.js", "plots.js", "matrix.js", "evidence.js", "start.js")
 # Lines of the patch's source that are shown before and after a place.
 _AROUND = 2
-# A letter for each of the last runs of a cell; "-" if the run did not have it.
+# The letter for the colour of a cell in one run; "-" if the run did not have the cell.
 _LETTERS = {"green": "g", "grey": "?", "red": "r"}
 _WORST_LAST = "-g?r"
 
@@ -72,7 +72,7 @@ def render_html(
         made_by=page.made_by,
         releases=_releases(views[0][0]) if len(views) == 1 else [],
         figures=list(_figures(page, with_patch=len(views) > 1)),
-        # Keyed by the address, its parts not escaped.
+        # The keys are the parts of an address, not escaped.
         data=embedded(
             {**page.data, "turns": {"\n".join(cell): marks for cell, marks in colours.items()}}
         ),
@@ -97,9 +97,9 @@ def render_page(template: str, **contents: object) -> str:
 
 @cache
 def _templates() -> Environment:
-    """The pages without their contents.
+    """The environment that renders the templates.
 
-    Text is escaped unless the template says that it is ours (`safe`).
+    Text is escaped unless the template marks it as our own (`safe`).
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -128,8 +128,8 @@ def _templates() -> Environment:
 
 
 def _figures(page: Page, with_patch: bool) -> Iterator[str]:
-    """Latency against tokens, a figure for each patch, workload and torch; none for a workload
-    timed at one size.
+    """Draw latency against tokens for each patch, workload and torch, except for workloads timed
+    at one size.
     """
     found: dict[tuple[str, str, str], dict[int, Interval]] = {}
     for patch, timed in page.times:
@@ -168,9 +168,7 @@ def address(cell: Address) -> str:
 
 
 def embedded(data: object) -> str:
-    """JSON that cannot end its HTML element, nor begin another one: it has no `<`, and
-    only ASCII.
-    """
+    """JSON that cannot end its HTML element nor begin another one: it is ASCII without `<`."""
     return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
 
 

@@ -1,4 +1,4 @@
-"""The order of a search: where a sequence turns from good to bad, and which few of many items
+"""Search algorithms: find where a sequence turns from good to bad, and which few of many items
 together make the answer bad.
 
 A skipped item (`Answer.UNKNOWN`) is replaced by its neighbours; skipped items around the turn are
@@ -32,7 +32,7 @@ class Turn(Generic[Item]):
 
     last_good: Item
     first_bad: Item
-    #: items that cannot tell: the turn is at one of them or at `first_bad`
+    #: items without an answer: the turn is at one of them or at `first_bad`
     between: tuple[Item, ...] = ()
 
 
@@ -65,8 +65,8 @@ def first_bad(sequence: Sequence[Item], ask: Ask[Item]) -> Turn[Item]:
 
 
 def bracket(sequence: Sequence[Item], known: Mapping[Item, Answer]) -> Sequence[Item]:
-    """The part of `sequence` around the first change in the known answers. The search continues
-    there.
+    """Return the part of `sequence` around the first change in the known answers, in which the
+    search continues.
     """
     start = 0
     for at, item in enumerate(sequence):
@@ -78,7 +78,7 @@ def bracket(sequence: Sequence[Item], known: Mapping[Item, Answer]) -> Sequence[
 
 
 def turns_in(sequence: Sequence[Item], known: Mapping[Item, Answer]) -> list[tuple[Item, Item]]:
-    """Pairs of neighbours with opposite answers. Items that cannot tell are skipped."""
+    """Pairs of neighbours with opposite answers. Items without an answer are skipped."""
     answered = [item for item in sequence if known.get(item, Answer.UNKNOWN) is not Answer.UNKNOWN]
     return [(one, other) for one, other in pairwise(answered) if known[one] is not known[other]]
 

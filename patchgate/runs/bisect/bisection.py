@@ -1,8 +1,8 @@
-"""One search of each sort, from a question to the place where its answer changed: over releases,
-commits, hunks or targets.
+"""Searches for the place where the answer to a question changes: over releases, commits, hunks or
+targets.
 
-Facts in golden narrow a search. If a search cannot succeed, the error says what to ask instead.
-A search prints nothing: `progress` gets a line for each item that was measured.
+Facts in golden narrow a search. If a search cannot succeed, the error says what to ask instead. A
+search prints nothing: `progress` gets a line for each item that was measured.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ class Search:
     readings: dict[str, Reading] = field(default_factory=dict)  #: what was measured, by item
 
     def turn(self, items: Sequence[str], known: Mapping[str, Reading]) -> Outcome:
-        """The first turn of the answer along `items`; `known` answers narrow the search only as
-        long as measurements confirm them.
+        """Find the first change of the answer along `items`. The `known` answers narrow the search
+        only as long as measurements confirm them.
 
-        Raises UsageError if both ends answer the same, or an end gives no answer.
+        Raises UsageError if both ends give the same answer, or if one end gives none.
         """
         first = known[items[0]] if items[0] in known else self._recall(items[0])
         holds_first = first.answer is Answer.BAD
@@ -107,7 +107,7 @@ class Search:
     def culprits(
         self, items: Sequence[str], read: Callable[[Sequence[str]], Reading]
     ) -> MinimalSet[str]:
-        """The fewest of `items` that together change the answer given without any of them."""
+        """Find the smallest set of `items` whose answer differs from that of the empty set."""
         nothing = read(())
         self._log("none of them", nothing)
         readings: dict[tuple[str, ...], Reading] = {(): nothing}
@@ -209,8 +209,8 @@ class Bisection:
         return self.instrument.read(self.question, torch, patch)
 
     def over_releases(self, text: str) -> TurnFound:
-        """Find the release at which the answer turns. If an index has nightly builds between, find
-        the build. With a checkout of torch, find the commit too.
+        """Find the release at which the answer turns. If an index has nightly builds between this
+        release and the one before, find the build. With a checkout of torch, find the commit too.
 
         `text` is a range, `2.10.0..2.15.0`.
         """
@@ -250,8 +250,8 @@ class Bisection:
         )
 
     def _commits_between(self, outcome: Outcome) -> TurnFound | str:
-        """The turn among torch's commits between both sides of a turn, or the reason why there is
-        none.
+        """Find the commit of torch at which the answer turns, between both sides of a turn; or
+        return the reason why there is none.
         """
         last, first = outcome.last, outcome.first
         self.progress(f"commits of torch between {last} and {first}, as sources over {last}:")
@@ -262,8 +262,8 @@ class Bisection:
             return str(error).splitlines()[0]
 
     def over_upstream(self, text: str, release: str) -> TurnFound:
-        """Find the commit of torch among those that change its Python sources, each laid over an
-        installed release.
+        """Find the commit of torch at which the answer turns, among the commits that change its
+        Python sources. The sources of each are laid over an installed release.
         """
         checkout = self.instrument.environments.checkout
         if checkout is None:
@@ -318,7 +318,7 @@ class Bisection:
         )
 
     def over_parts(self, what: str, torch: str) -> CulpritsFound:
-        """The fewest "hunks" or "targets" of the patch that together change the answer."""
+        """Find the smallest set of "hunks" or "targets" of the patch that changes the answer."""
         patch, folder = self._loaded, self.instrument.folder
         if what == "hunks":
             diff = searched_items.diff_of(self.patch or Path())
@@ -404,8 +404,8 @@ class Bisection:
 
 
 def refuse_unindexed(question: Question, about: Sequence[str]) -> None:
-    """Raises UsageError if no indexed release has the name or parameter of the question, or a name
-    around which changes are to be shown.
+    """Raises UsageError if no indexed release has the name or parameter of the question, or one of
+    the names in `about`.
     """
     known = [load(torch) for torch in releases()]
     asked = [question.name] if question.kind is QuestionKind.API else []
@@ -425,7 +425,7 @@ def refuse_unindexed(question: Question, about: Sequence[str]) -> None:
 
 
 def read_index(question: Question, torch: str) -> Reading:
-    """Ask the index: does a release have a name, or a function a parameter?"""
+    """Ask the index if a release has a name, or if a function of it has a parameter."""
     if torch not in releases():
         return inconclusive(f"torch {torch} is not indexed: patchgate index add {torch}")
     dotted, _, parameter = question.name.rstrip(")").partition("(")

@@ -1,6 +1,6 @@
 """Measures one item of a search with the gate's own checks, or says why it is skipped.
 
-It measures one torch environment and one patch at a time. `algorithm.py` decides about skipped
+Each measurement is of one torch environment and one patch. `algorithm.py` decides about skipped
 items.
 """
 
@@ -122,9 +122,9 @@ class Instrument:
         return read_facts(question, facts)
 
     def replaced(self, torch: str, patch: Patch) -> list[str]:
-        """The names that running the patch replaces on that torch.
+        """Return the names that running the patch replaces on that torch.
 
-        Raises UsageError if it does not run.
+        Raises UsageError if the patch does not run or replaces nothing.
         """
         with self._context(torch, self.environments.python(torch), patch) as context:
             answer = context.apply(torch)

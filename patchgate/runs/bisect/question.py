@@ -39,7 +39,7 @@ class Question:
     kind: QuestionKind
     text: str  #: as it was typed
     name: str  #: the fact, figure, code or dotted name that it is about
-    predicate: str = ""  #: of a fact or a figure: `> 4`
+    predicate: str = ""  #: the predicate of a fact or a figure: `> 4`
     workload: str = ""
     device: str = ""
 
@@ -49,7 +49,7 @@ class Question:
 
     @property
     def option(self) -> str:
-        """The option of the command line that asks it."""
+        """The command-line option that asks this question."""
         quote = "'" if " " in self.text or "(" in self.text else ""
         return f"--{self.kind.value} {quote}{self.text}{quote}"
 
@@ -113,7 +113,7 @@ def parse_has(text: str, *_: Collection[str]) -> Question:
     return Question(kind=QuestionKind.API, text=text, name=text)
 
 
-#: Kind -> how its text is read, with the known workloads and devices.
+#: Kind -> the function that parses its text, given the known workloads and devices.
 PARSERS: Mapping[QuestionKind, Callable[[str, Collection[str], Collection[str]], Question]] = {
     QuestionKind.FACT: parse_fact,
     QuestionKind.METRIC: parse_metric,
@@ -125,7 +125,7 @@ NEED_PATCH = (QuestionKind.METRIC, QuestionKind.CODE)
 
 
 def _split(option: str, text: str, example: str) -> tuple[str, str]:
-    """(subject, predicate)"""
+    """Split a question into (subject, predicate). Raises UsageError for another form."""
     match = _FORM.fullmatch(text.strip())
     try:
         if match is None:

@@ -1,8 +1,8 @@
 """The items of a search: releases of torch, commits of a repository, hunks of a diff, targets of a
 patch.
 
-Each becomes a list of items; an item or a subset becomes a patch on disk that every command can
-judge.
+Functions here list the items, and write an item or a subset to disk as a patch that every command
+can judge.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from patchgate.runner.cache_keys import patch_digest
 from patchgate.runner.client import loading
 
 _SUBSET = PACKAGE / "probe" / "patch" / "subset_patch.txt"
-# The lines of a manifest for calls and scopes, also for a list over several lines.
+# The lines of a manifest for calls and scopes; a list may span several lines.
 _CALLED = re.compile(r"(?m)^(scope|apply)\s*=\s*(\[([^]\"']|\"[^\"]*\"|'[^']*')*\]|.*)$")
 
 
@@ -90,7 +90,7 @@ def repository_of(path: Path) -> Path:
 def patch_at(commit: str, path: Path, repository: Path, folder: Path) -> Path | None:
     """The patch at `path` as of `commit`, written below `folder`; None if it did not exist."""
     inside = path.resolve().relative_to(repository.resolve())
-    # A bare file's manifest is beside it.
+    # The manifest of a single file is next to it.
     wanted = [str(inside), *([str(inside.with_suffix(".toml"))] if inside.suffix else [])]
     with _refusals(repository):
         write_files(repository, commit, folder / commit, lambda name: True, *wanted)
@@ -122,7 +122,7 @@ def _refusals(repository: Path) -> Iterator[None]:
 
 
 def write_targets(patch: Patch, names: Sequence[str], folder: Path) -> Path:
-    """Write a patch that makes only those changes of `patch` that concern `names`."""
+    """Write a patch that makes only the changes of `patch` that concern `names`."""
     text = _SUBSET.read_text(encoding="utf-8").format(
         title=patch.id,
         digest=patch_digest(patch),
@@ -161,7 +161,7 @@ def hunks_of(diff: Path) -> list[str]:
 
 
 def write_hunks(patch: Patch, diff: Path, names: Sequence[str], folder: Path) -> Path:
-    """Write a patch with only those hunks of the diff that `names` lists."""
+    """Write a patch with only the hunks of the diff that `names` lists."""
     from unidiff.patch import PatchSet  # slow to import
 
     texts = []

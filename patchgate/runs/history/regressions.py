@@ -1,7 +1,7 @@
 """Changes over the last runs: transitions, flaky subjects, and failures grouped by their cause.
 
-Signatures are compared, not names; a result that the machine prevented is no baseline; a failure is
-closed after two runs without it, not after one.
+Failures are compared by signature, not by name. A result that the machine prevented is no baseline.
+A failure counts as closed after two runs without it, not after one.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from patchgate.model.results import (
 )
 
 _ABSENT = VerdictSummary("green", "", "")
-# Runs without a failure before it counts as closed, and changes of colour before a subject counts
-# as flaky.
+# The number of runs without a failure after which it counts as closed, and the number of colour
+# changes after which a subject counts as flaky.
 _SILENT, _TURNS = 2, 3
 _BUCKETS = ("new", "still", "newly silent", "closed")
-# WORKLOAD.DEVICE; names of torch have more parts, or begin with `torch.`.
+# WORKLOAD.DEVICE, not a name of torch, which has more parts or begins with `torch.`.
 _CASE = re.compile(r"(?!torch\.)\w+\.\w+")
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?")
 
@@ -36,7 +36,7 @@ CaseOfCheck = tuple[str, str, str, str]
 
 
 def regressions_in(runs: Sequence[RunVerdicts]) -> Regressions:
-    """All changes over these runs, which are in order of time."""
+    """All changes over these runs, which are given in order of time."""
     return Regressions(
         runs=tuple(runs),
         transitions=tuple(transitions(runs[-2], runs[-1])) if len(runs) > 1 else None,
@@ -46,10 +46,10 @@ def regressions_in(runs: Sequence[RunVerdicts]) -> Regressions:
 
 
 def transitions(before: RunVerdicts, after: RunVerdicts) -> Iterator[Transition]:
-    """Every subject that changed colour, or is red for another reason.
+    """Yield every subject that changed colour, or is red for another reason than before.
 
-    A subject that exists only while it fails counts as green in a run that judged its case and does
-    not list the subject.
+    If a subject exists only while it fails, it counts as green in a run that judged its case and
+    does not list the subject.
     """
     changed = [
         key
@@ -81,7 +81,7 @@ def flaky(runs: Sequence[RunVerdicts]) -> list[VerdictKey]:
 
 
 def failure_groups(runs: Sequence[RunVerdicts]) -> list[FailureGroup]:
-    """Failures of these runs by signature, oldest run first: new ones first, closed ones last."""
+    """Group the failures of `runs` (oldest first) by signature: new groups first, closed last."""
     failures = [_failures_by_signature(run) for run in runs]
     now, earlier = (failures[-1], failures[:-1]) if failures else ({}, [])
     groups = [
@@ -98,7 +98,7 @@ def failure_groups(runs: Sequence[RunVerdicts]) -> list[FailureGroup]:
     judged = [(run, _judged_cases(run, checks)) for run in runs]
     for signature, keys in gone.items():
         last = max(number for number, run in enumerate(failures) if signature in run)
-        # Only runs that judged all these subjects again count: a machine's failure shows nothing.
+        # Count only runs that judged all these subjects again: a machine's failure shows nothing.
         silent = sum(all(_was_judged(key, *run) for key in keys) for run in judged[last + 1 :])
         groups.append(_group(_BUCKETS[1 + min(silent, _SILENT)], signature, keys))
     return sorted(
@@ -107,8 +107,8 @@ def failure_groups(runs: Sequence[RunVerdicts]) -> list[FailureGroup]:
 
 
 def _was_judged(key: VerdictKey, run: RunVerdicts, cases: Mapping[CaseOfCheck, bool]) -> bool:
-    """True if a run judged a subject; a subject that exists only while it fails is judged with its
-    case.
+    """True if a run judged a subject. If the run does not list the subject, its case decides, since
+    it may exist only while it fails.
     """
     return (
         run[key].colour != "grey"
@@ -118,8 +118,8 @@ def _was_judged(key: VerdictKey, run: RunVerdicts, cases: Mapping[CaseOfCheck, b
 
 
 def _judged_cases(run: RunVerdicts, checks: Collection[Check]) -> dict[CaseOfCheck, bool]:
-    """For each case of the checks, and for each whole check as the case "": True if all of its
-    subjects were judged.
+    """Return, for each case of the checks, True if all of its subjects were judged. The case ""
+    stands for a whole check.
     """
     judged: dict[CaseOfCheck, bool] = {}
     for key, verdict in run.items():

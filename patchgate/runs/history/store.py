@@ -43,14 +43,14 @@ _NAMES = ("run", "content", "judged", "observed", "cost")
 _FORMAT = 2
 # Seconds for which another process may keep the file locked.
 _PATIENCE = 60
-# The most bytes of one unpacked content.
+# The maximum bytes of one unpacked content.
 _CONTENT_BYTES = 256 << 20
 # (patch, torch, check)
 _Check = tuple[str, str, str]
 
 
 class History:
-    """Runs in the order of their time; `path` is made if it does not exist."""
+    """A file of runs in order of time. It is created at `path` if it does not exist."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -60,7 +60,7 @@ class History:
                 "not a history", where=str(path), got="no regular file", next="another --folder"
             )
         self._file = sqlite3.connect(path, timeout=_PATIENCE)
-        # Contents that were read, because most runs repeat most of the previous one.
+        # Contents already read are kept, because most runs repeat most of the previous run.
         self._facts_read: dict[bytes, dict[str, str]] = {}
         self._verdicts_read: dict[tuple[_Check, frozenset[bytes]], RunVerdicts] = {}
         try:
@@ -77,7 +77,7 @@ class History:
         (number,) = self._file.execute("PRAGMA user_version").fetchone()
         if made and number != _FORMAT:
             raise ValueError(f"tables of format {number}, this patchgate writes {_FORMAT}")
-        # All or nothing, so that a process that is killed here leaves no tables without their
+        # One transaction, so that a process that is killed here leaves no tables without their
         # format.
         self._file.executescript(
             f"BEGIN IMMEDIATE;{_TABLES}PRAGMA user_version = {_FORMAT};COMMIT;"
@@ -158,7 +158,7 @@ class History:
             )
 
     def costs(self) -> dict[tuple[str, str], float]:
-        """(patch, torch) -> the seconds of its last new judgement."""
+        """Return the seconds of the last new judgement of each (patch, torch)."""
         query = (
             "SELECT patch, torch, seconds FROM cost JOIN run ON run.id = cost.run ORDER BY "
             "run.at, run.id"
@@ -201,9 +201,9 @@ class History:
         return past
 
     def recent(self, runs: int) -> list[RunVerdicts]:
-        """The verdicts of each of the last runs, oldest first.
+        """Return the verdicts of each of the last runs, oldest first.
 
-        Checks of a patch on a torch that were green and equal in all of these runs are left out.
+        A check of a patch on a torch is left out if it was green and equal in all of these runs.
         """
         query = "SELECT patch, torch, chk, verdicts, colour FROM judged WHERE run = ?"
         contents: list[dict[_Check, frozenset[bytes]]] = []
@@ -236,7 +236,7 @@ class History:
         return verdicts
 
     def counts(self) -> dict[str, int]:
-        """Rows by table."""
+        """Return the number of rows of each table."""
         return {
             name: self._file.execute(f"SELECT count(*) FROM {name}").fetchone()[0]
             for name in _NAMES
@@ -273,7 +273,7 @@ def _worst_by_subject(check: _Check, verdicts: list[dict[str, str]]) -> RunVerdi
 
 
 def _save(file: sqlite3.Connection, content: Any) -> bytes:
-    """Keep a content, once, and return its digest."""
+    """Store a content unless it is stored already, and return its digest."""
     text = json.dumps(content, sort_keys=True).encode()
     digest = hashlib.sha256(text).digest()[:16]
     file.execute("INSERT OR IGNORE INTO content VALUES (?, ?)", (digest, zlib.compress(text)))
