@@ -146,6 +146,12 @@ def _sets_only_options(applied: Answer, patch: Patch) -> bool:
     return not functions and (bool(patch.claims.scope) or kinds == {"config"})
 
 
+def _options_of_the_patch(answers: Mapping[str, Answer]) -> dict[str, Any]:
+    """The options with other values while code was generated with the patch than without it."""
+    unpatched, patched = (answers[side]["options"] for side in (UNPATCHED, PATCHED))
+    return {name: value for name, value in patched.items() if unpatched.get(name, ...) != value}
+
+
 def _acts_by_options(answers: Mapping[str, Answer]) -> bool:
     """True if the patch's options, set without the patch, give the same code as the patch."""
     alone = answers.get(OPTIONS, {})
@@ -247,7 +253,7 @@ def _compile_with_caches(context: CheckContext, case: Case, folder: Path) -> dic
         next_version = folder / "edited.py"
         next_version.write_text(edited(patch.source), encoding="utf-8")
         answers[EDITED] = compiled("other", str(next_version))
-        options = answers[PATCHED]["options"]
+        options = _options_of_the_patch(answers)
         if not failure_of(answers[EDITED]) and _hits(answers[EDITED]["answers"]) and options:
             answers[OPTIONS] = compiled("options", None, options=options)
     if EDITED in answers or (not is_other_code and _is_in_key(context.apply(case.torch))):

@@ -23,9 +23,9 @@ from torch._inductor.codecache import PyCodeCache
 from torch._inductor.graph import GraphLowering
 
 from patchgate.probe.compile.generated_code import digest_of_code
-from patchgate.probe.compile.observe import load_build, patch_to_cover
+from patchgate.probe.compile.observe import load_build
 from patchgate.probe.patch.apply import apply_patch
-from patchgate.probe.patch.coverage import tracing
+from patchgate.probe.patch.coverage import covering
 from patchgate.probe.protocol import Cached, CompileCached, Stage
 from patchgate.probe.simulate.device_context import device_context
 
@@ -57,30 +57,31 @@ def local_caches(tag: str) -> Iterator[None]:
 
 def observe_caches(request: CompileCached, stage: Stage) -> Cached:
     """Return the counts of the compiler's caches, the SHA-256 of each module of the workload in
-    order, and the changed options.
+    order, and the options that are not torch's defaults.
     """
-    before = inductor_config.shallow_copy_dict()
     apply_patch(request, stage)
     stage("compile")
     with (
         inductor_config.patch(request.get("options", {})),
         _options_in_force() as options,
-        tracing(patch_to_cover(request)) as coverage,
+        covering(request) as coverage,
     ):
         counts, code = compile_cached(request)
-    changed = {name: value for name, value in options.items() if value != before.get(name)}
-    return {"answers": counts, "code": code, "options": changed, **coverage}
+    return {"answers": counts, "code": code, "options": options, **coverage}
 
 
 @contextmanager
 def _options_in_force() -> Iterator[dict[str, Any]]:
-    """Yield a dict that gets Inductor's options of plain types whenever Inductor lowers a graph."""
+    """Yield the options of Inductor that have other values than torch's defaults, in each graph
+    that is lowered until the context ends. Options with a value that is not plain are left out.
+    """
     options: dict[str, Any] = {}
     run = GraphLowering.run
 
     def noted(self: GraphLowering, *args: Any) -> Any:
-        now = inductor_config.shallow_copy_dict()
-        options.update({name: each for name, each in now.items() if isinstance(each, _PLAIN)})
+        for name, value in inductor_config.shallow_copy_dict().items():
+            if isinstance(value, _PLAIN) and not inductor_config._is_default(name):
+                options[name] = value
         return run(self, *args)
 
     with mock.patch.object(GraphLowering, "run", noted):
