@@ -102,11 +102,13 @@ def _options_in_force() -> dict[str, dict[str, str]]:
         "a module": lambda function: whole(_Applied(function)),
         "a method": lambda function: whole(_Applied(function).forward),
     }
+    before = _in_force(_OPTIONS, whole)
     asked = {name: _in_force(*way) for name, way in with_options.items()}
     asked |= {name: _in_force({}, way) for name, way in plain.items()}
     # The options of an earlier call must end with that call.
-    asked["without options, after the others"] = _in_force(_OPTIONS, whole)
-    refused = _in_force({}, lambda function: whole(_breaking(function)))[""]
+    after = _in_force(_OPTIONS, whole)
+    asked["without options, after the others"] = {"": "as before"} if after == before else after
+    refused = _in_force({}, lambda function: whole(_calling(function, breaks=True)))[""]
     is_refused = refused.startswith("raises")
     asked["fullgraph, of a graph that breaks"] = {"": "refused" if is_refused else refused}
     return asked
@@ -121,17 +123,10 @@ class _Applied(torch.nn.Module):
         return self._function(x)
 
 
-def _calling(function: Function) -> Callable[[Tensor], Tensor]:
+def _calling(function: Function, *, breaks: bool = False) -> Callable[[Tensor], Tensor]:
     def call(x: Tensor) -> Tensor:
-        result: Tensor = function(x)
-        return result
-
-    return call
-
-
-def _breaking(function: Function) -> Callable[[Tensor], Tensor]:
-    def call(x: Tensor) -> Tensor:
-        torch._dynamo.graph_break()
+        if breaks:
+            torch._dynamo.graph_break()
         result: Tensor = function(x)
         return result
 
