@@ -61,7 +61,7 @@ def ask_holders(context: CheckContext, at: Instance) -> Verdicts:
     callers: dict[str, str] = {}
     for case in context.observed_cases(torch) if context.held(torch) else ():
         callers |= context.observations(case)[1].callers
-    asks = {*callers, *answer["certain"]} - _claimed(context.patch, answer)
+    asks = {*callers, *answer["bypassed"]} - _claimed(context.patch, answer)
     later = context.apply_anew(torch).get("later", ()) if asks else ()
     return judge_holders(at.case, context.patch, answer, callers, later)
 
@@ -85,7 +85,7 @@ def judge_holders(
         actual, place = f"{', '.join(holders[:_SHOWN])}{more}", assignment_place(patch, name)
         is_first = name not in claimed and all(holder in later for holder in holders)
         called = f"{callers[name]} called the original" if name in callers else ""
-        why = called or answer["certain"].get(name, "")
+        why = called or answer["bypassed"].get(name, "")
         is_note = not why or is_first
         kind = Kind.WARNING if is_note else Kind.REGRESSED
         told = (actual, why) if why else (actual,)

@@ -388,7 +388,8 @@ class Times(Completed):
 class Cached(Coverage):
     answers: dict[str, int]  #: Hits, misses and bypasses of each cache.
     code: list[str]  #: Digests of the code that was loaded, in order.
-    options: dict[str, Any]  #: Options of plain types that had changed when code was generated.
+    #: Options with other values than torch's defaults, as code was generated.
+    options: dict[str, Any]
 
 
 class Kernels(Completed):
@@ -462,7 +463,8 @@ class ChangesByVersion(TypedDict):
 
 class Applied(Changes):
     holders: dict[str, list[str]]  #: Changed name -> names that still lead to its original.
-    certain: dict[str, str]  #: Changed name -> why users meet its original, if known without calls.
+    #: Changed name -> why users meet its original, if known without calls.
+    bypassed: dict[str, str]
     edited: list[str]  #: Functions of torch that the patch modified without replacing them.
     overrides: list[str]  #: Changed names that their owner did not have itself.
     unreachable: list[str]  #: Changed methods that every subclass overrides.

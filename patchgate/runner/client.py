@@ -476,18 +476,25 @@ class Runner:
         }
 
     def observe(
-        self, case: Case, workload: Workload, patch: Patch | None, **covered: Any
+        self,
+        case: Case,
+        workload: Workload,
+        patch: Patch | None,
+        *,
+        cover: bool = False,
+        held: Mapping[str, list[str]] | None = None,
     ) -> Observation:
         """Return the observation of a case. It is measured once in each run, or once for the same
         content if runs share a cache.
 
-        With `cover=True`, it contains the lines of the patch that ran, and takes twice the time;
-        with `held`, it also names the callers of these originals.
+        With `cover`, it contains the lines of the patch that ran and the callers of the originals
+        that are `held`, and takes twice the time.
         """
         with self.measuring.setdefault(case.id, threading.Lock()):
             known = self.store.load(case)
             if known:
                 return known
+            covered = {"cover": cover, "held": dict(held or {})}
             observation = self._measure(case, workload, patch, covered)
             self.store.save(observation)
             return observation
@@ -502,7 +509,6 @@ class Runner:
         profile = self.run.profile(case.device)
         request = request_for(workload, profile, patch) | {
             "resources": self.run.nightly,
-            "cover": False,
             **covered,
         }
         seconds = self.run.limits.seconds * COMPILES.get(workload.asks, 1)

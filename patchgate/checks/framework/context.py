@@ -395,8 +395,8 @@ class CheckContext:
         # Only these cases count for coverage: single checks observe other cases, in any order.
         counts = case in self._counted_cases(case.torch)
         cover = counts and self.has_more_to_cover(case.torch)
-        how = {"cover": True, "held": self.held(case.torch)} if cover else {}
-        patched = self.runner.observe(case, workload, self.patch, **how)
+        held = self.held(case.torch) if counts else {}
+        patched = self.runner.observe(case, workload, self.patch, cover=cover, held=held)
         if counts:
             ran = {*patched.ran, *patched.took, *patched.callers}
             self._ran.setdefault(case.torch, set()).update(ran)

@@ -24,7 +24,7 @@ from patchgate.probe.compile.generated_code import Kernel, code_facts, read_wrap
 from patchgate.probe.compile.kernel_resources import machine_code, resource_facts
 from patchgate.probe.compile.public_model import model_builder
 from patchgate.probe.patch.apply import apply_patch
-from patchgate.probe.patch.coverage import tracing
+from patchgate.probe.patch.coverage import covering
 from patchgate.probe.patch.effects import value_text
 from patchgate.probe.patch.load import built_outside, run_file
 from patchgate.probe.patch.snapshot import config_values
@@ -121,7 +121,7 @@ def observe(request: Observe, stage: Stage) -> Observed:
     workload = _load_workload(request)
     triton = generates_triton(profile)
     try:
-        with tracing(patch_to_cover(request), request.get("held")) as coverage:
+        with covering(request) as coverage:
             captured = capture(workload.build, **capture_options(request))
             # The facts are read before `workload.facts` runs, because Inductor's counters would
             # count its compiles too.
@@ -177,11 +177,6 @@ def observe_sentinel(request: Patched, stage: Stage) -> Sentinel:
     workload = {"workload": "sentinel", "workload_path": "", "dtype": "float32", "dynamic": False}
     observed = observe(cast(Observe, {**request, **workload}), stage)
     return {**observed, "expected": sentinel.expected_facts(request["profile"]), "confinement": {}}
-
-
-def patch_to_cover(request: Request) -> str | None:
-    """Return the patch if the request asks which of the patch's lines run, else None."""
-    return request.get("patch") if request.get("cover") else None
 
 
 def read_code(request: ReadCode, stage: Stage) -> OptionFacts:

@@ -30,14 +30,9 @@ from patchgate.probe.compile.capture import (
     runs_nodes,
 )
 from patchgate.probe.compile.compiler_facts import Captured, CompileTrace, trace_compile
-from patchgate.probe.compile.observe import (
-    compile_before,
-    environment,
-    load_build,
-    patch_to_cover,
-)
+from patchgate.probe.compile.observe import compile_before, environment, load_build
 from patchgate.probe.patch.apply import apply_patch
-from patchgate.probe.patch.coverage import tracing
+from patchgate.probe.patch.coverage import covering
 from patchgate.probe.protocol import (
     Compile,
     Facts,
@@ -169,7 +164,7 @@ def observe_shapes(request: Observe, stage: Stage) -> ShapeFacts:
     apply_patch(request, stage)
     stage("shapes")
     facts: Facts = {}
-    with tracing(patch_to_cover(request), request.get("held")) as coverage:
+    with covering(request) as coverage:
         make = _instances(request)
         with (
             torch.no_grad(),

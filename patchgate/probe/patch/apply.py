@@ -158,7 +158,7 @@ def apply(request: Apply, stage: Stage) -> Applied:
         answer: dict[str, Any] = {
             **_changes(request, before, after, changed, recorder),
             "holders": holding,
-            "certain": holders.certain(changed, holding),
+            "bypassed": holders.bypassed(changed, holding),
             "edited": snapshot.edited(consisted, after),
             "overrides": sorted(name for name, (old, _) in changed.items() if old is None),
             "unreachable": holders.unreachable(changed),

@@ -8,57 +8,47 @@ show what ran.
 from __future__ import annotations
 
 import ast
-import os
 import sys
 import tokenize
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 from unittest import mock
 
-from patchgate.probe.protocol import Coverage, Function, Functions, Outcome, ReadPatch, Stage
+from patchgate.probe.patch.original_calls import (
+    OriginalCalls,
+    callers_of,
+    find_originals,
+    inlined_by,
+)
+from patchgate.probe.protocol import (
+    Coverage,
+    Function,
+    Functions,
+    Outcome,
+    ReadPatch,
+    Request,
+    Stage,
+)
 
 #: A line, and the next line that ran in the same frame; 0 stands for the end of the frame.
 Jump = tuple[int, int]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-# A part of the path of each file of torch.
-_TORCH = f"{os.sep}torch{os.sep}"
 # Kind -> outcome when the body runs, and when it does not.
 _WORDS = {"if": ("true", "false"), "loop": ("entered", "left")}
 
 
 @dataclass
 class LinesRun:
-    """Lines of the patch that ran, the jumps from one to the next within a frame, and who called
-    the functions that the patch has replaced.
+    """Lines of the patch that ran, the jumps from one to the next within a frame, and the calls of
+    functions that the patch has replaced.
     """
 
     lines: set[int] = field(default_factory=set)
     jumps: set[Jump] = field(default_factory=set)
-    #: Identity of a replaced function's code -> the changed name. Hashing a code object is slow.
-    originals: dict[int, str] = field(default_factory=dict)
-    #: Identities of the code of the originals' decorators, which do not count as callers.
-    wrappers: set[int] = field(default_factory=set)
-    #: Changed name -> a line of torch that called its original.
-    callers: dict[str, str] = field(default_factory=dict)
-
-    def note_call(self, frame: FrameType) -> None:
-        """Note the line that called the original in this frame, if it is a line of torch: the patch
-        itself may call originals.
-        """
-        name, caller = self.originals[id(frame.f_code)], frame.f_back
-        while caller and id(caller.f_code) in self.wrappers:
-            caller = caller.f_back
-        if caller:
-            self.note_caller(name, caller.f_code, caller.f_lineno)
-
-    def note_caller(self, name: str, code: CodeType, line: int | None) -> None:
-        """Note a line that called an original, if it is one of torch."""
-        _, is_torchs, file = code.co_filename.rpartition(_TORCH)
-        if is_torchs:
-            self.callers.setdefault(name, f"torch/{file}:{line}")
+    calls: OriginalCalls = field(default_factory=OriginalCalls)
 
 
 def line_events(path: str, ran: LinesRun) -> AbstractContextManager[None]:
@@ -73,8 +63,8 @@ def traced(path: str, ran: LinesRun) -> Iterator[None]:
     """
 
     def trace_call(frame: FrameType, event: str, argument: Any) -> Any:
-        if id(frame.f_code) in ran.originals:
-            ran.note_call(frame)
+        if id(frame.f_code) in ran.calls.names:
+            ran.calls.note(frame.f_code, callers_of(frame))
         return _frame_tracer(ran) if frame.f_code.co_filename == path else None
 
     before = sys.gettrace()
@@ -123,8 +113,8 @@ def _monitored(path: str, ran: LinesRun) -> Iterator[None]:
     last: dict[int, int] = {}  # last line of each frame
 
     def start(code: CodeType, offset: int) -> Any:
-        if id(code) in ran.originals:
-            ran.note_call(sys._getframe(1))
+        if id(code) in ran.calls.names:
+            ran.calls.note(code, callers_of(sys._getframe(1)))
             return None
         if code.co_filename != path:
             return monitoring.DISABLE
@@ -280,10 +270,13 @@ def _named(node: ast.AST) -> object:
     return next((getattr(node, key) for key in ("id", "attr", "value") if hasattr(node, key)), None)
 
 
+def covering(request: Request) -> AbstractContextManager[Coverage]:
+    """Yield a record of what runs, as `tracing` does, if the request asks for it."""
+    return tracing(request.get("patch") if request.get("cover") else None, request.get("held", {}))
+
+
 @contextmanager
-def tracing(
-    path: str | None, held: Mapping[str, Collection[str]] | None = None
-) -> Iterator[Coverage]:
+def tracing(path: str | None, held: Mapping[str, Collection[str]]) -> Iterator[Coverage]:
     """Yield a record of the lines of the file `path` that run in this thread, and of the callers of
     originals that are held under other names (`held`, as `holders` in `Applied`). The record is
     complete once the context ends, and stays empty without a path.
@@ -297,8 +290,7 @@ def tracing(
         return
     from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
-    ran = LinesRun()
-    _find_originals(ran, held or {})
+    ran = LinesRun(calls=find_originals(path, held))
     starts_line = InstructionTranslatorBase.starts_line
     last: dict[int, int] = {}  # last line of each translator
 
@@ -308,8 +300,8 @@ def tracing(
             ran.lines.add(line)
             ran.jumps.add((last.get(id(self), 0), line))
             last[id(self)] = line
-        if id(self.f_code) in ran.originals and self.parent:
-            ran.note_caller(ran.originals[id(self.f_code)], self.parent.f_code, self.parent.lineno)
+        if id(self.f_code) in ran.calls.names:
+            ran.calls.note(self.f_code, inlined_by(self))
 
     with (
         mock.patch.object(InstructionTranslatorBase, "starts_line", recorded_line),
@@ -320,31 +312,7 @@ def tracing(
         finally:
             coverage["ran"] = sorted(ran.lines)
             coverage["took"] = taken(path, ran.jumps)
-            coverage["callers"] = ran.callers
-
-
-def _find_originals(ran: LinesRun, held: Mapping[str, Collection[str]]) -> None:
-    """Note the code of the originals. A function with a closure is left out, because it shares
-    its code with other functions of its factory.
-    """
-    for name, places in held.items():
-        for place in places:
-            with suppress(LookupError, AttributeError):
-                function = _at(place)
-                while wrapped := getattr(function, "__wrapped__", None):
-                    ran.wrappers.add(id(getattr(function, "__code__", None)))
-                    function = wrapped
-                if isinstance(function, FunctionType) and not function.__closure__:
-                    ran.originals[id(function.__code__)] = name
-
-
-def _at(place: str) -> Any:
-    """The object with a name, or in a table (`module.table[key]`). Raises LookupError."""
-    from patchgate.probe.patch.snapshot import resolve
-
-    owner, is_entry, key = place.partition("[")
-    found = resolve(owner)
-    return {f"{each}]": entry for each, entry in found.items()}[key] if is_entry else found
+            coverage["callers"] = ran.calls.lines
 
 
 def read_functions(request: ReadPatch, stage: Stage) -> Functions:

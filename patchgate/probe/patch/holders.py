@@ -107,21 +107,22 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
     return {name: sorted(set(found)) for name, found in leading.items()}
 
 
-def certain(changes: Changes, held: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Changed name -> the reason why users meet its original, if that is certain without a call.
+def bypassed(changes: Changes, held: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Changed name -> the reason why callers surely bypass its replacement.
 
     A table that is held is read. A replacement has no callers if only a private module has it,
     under this one name, and neither that module nor later code reads the name.
     """
     given = Counter(identity(now) for _, now in changes.values())
-    alone = {name for name in held if given[identity(changes[name][1])] == 1 and _is_private(name)}
-    uncalled = alone - _read_later(alone)
+    alone = {name for name in held if given[identity(changes[name][1])] == 1}
+    unread = {name for name in alone if _is_unread_by_its_module(name)}
+    uncalled = unread - _read_later(unread)
     found = {}
     for name, places in held.items():
         old, _ = changes[name]
         public = [place for place in places if _is_public(place)]
         if isinstance(old, _TABLES):
-            found[name] = "they read a table of their own"
+            found[name] = "each reads a table of its own"
         elif public and not _is_public(name):
             found[name] = f"users call {public[0]}"
         elif name in uncalled:
@@ -147,8 +148,8 @@ def _is_public(name: str) -> bool:
     return name.count(".") < 3 and "._" not in name and "[" not in name
 
 
-def _is_private(name: str) -> bool:
-    """True if a name is neither for users nor read by the module that has it."""
+def _is_unread_by_its_module(name: str) -> bool:
+    """True for a private name of a module whose own code does not read it."""
     owner, _, last = name.rpartition(".")
     return owner in sys.modules and "._" in name and not _reads(owner, last)
 
@@ -157,14 +158,14 @@ def _read_later(names: Collection[str]) -> set[str]:
     """The names whose last part a file of torch reads as an attribute, or imports within a
     function.
     """
-    lasts = {name.rpartition(".")[2].encode(): name for name in names}
-    attribute = re.compile(rb"\.(%s)\b" % b"|".join(map(re.escape, lasts)))
+    lasts = {name: name.rpartition(".")[2].encode() for name in names}
+    attribute = re.compile(rb"\.(%s)\b" % b"|".join(map(re.escape, {*lasts.values()})))
     found = set[bytes]()
     for text in _texts_of_torch() if names else ():
         found.update(attribute.findall(text))
         for imported in _LATE_IMPORT.findall(text):
             found.update(_WORD.findall(imported))
-    return {lasts[last] for last in found & lasts.keys()}
+    return {name for name, last in lasts.items() if last in found}
 
 
 def _texts_of_torch() -> Iterator[bytes]:

@@ -45,7 +45,7 @@ def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
     with fake_device(request["profile"]):
         before = take_snapshot()
         stage("patch")
-        with tracing(request["patch"]) as coverage, torch_imports_added_to(before):
+        with tracing(request["patch"], {}) as coverage, torch_imports_added_to(before):
             run_patch(request["patch"], request)
         changed = changes(before, take_snapshot())
     stage("surface")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import cast
 
-from patchgate.probe.compile.observe import environment, patch_to_cover
+from patchgate.probe.compile.observe import environment
 from patchgate.probe.numerics import operator_samples
 from patchgate.probe.numerics.sample_calls import op_db
 from patchgate.probe.patch.apply import apply_patch
-from patchgate.probe.patch.coverage import tracing
+from patchgate.probe.patch.coverage import covering
 from patchgate.probe.protocol import Operators, RunOperators, Stage
 
 
@@ -44,6 +44,6 @@ def run_operators(request: RunOperators, stage: Stage) -> Operators:
         return answer
     apply_patch(request, stage)
     stage("run")
-    with tracing(patch_to_cover(request)) as coverage:
+    with covering(request) as coverage:
         operator_samples.run_samples(written, request, request["outputs"])
     return cast(Operators, {**answer, **coverage})

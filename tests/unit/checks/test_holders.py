@@ -22,7 +22,7 @@ NOTHING: dict[str, Any] = {
     "unreachable": [],
     "claimed": {},
     "overrides": [],
-    "certain": {},
+    "bypassed": {},
 }
 UNREACHED = {"torch.b.f": "no line of torch can call the replacement"}
 
@@ -48,14 +48,14 @@ def test_a_holder_is_a_note_unless_the_original_is_called():
     held = {"torch.b.f": ["torch.c.f"]}
     (note,) = holders(holders=held)
     (called,) = holders({"torch.b.f": "torch/c.py:3"}, holders=held)
-    (certain,) = holders(holders=held, certain=UNREACHED)
-    assert [each.colour for each in (note, called, certain)] == [
+    (bypassed,) = holders(holders=held, bypassed=UNREACHED)
+    assert [each.colour for each in (note, called, bypassed)] == [
         Colour.GREY,
         Colour.RED,
         Colour.RED,
     ]
     assert called.actual == "torch.c.f; torch/c.py:3 called the original"
-    assert certain.actual == "torch.c.f; no line of torch can call the replacement"
+    assert bypassed.actual == "torch.c.f; no line of torch can call the replacement"
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_what_is_loaded_after_the_patch_is_a_note_unless_the_target_is_claimed(
         **NOTHING,
         "changed": ["torch.b.f"],
         "holders": {"torch.b.f": ["torch.c.f", "torch.d.f"]},
-        "certain": UNREACHED,
+        "bypassed": UNREACHED,
     }
     mine = replace(PATCH, claims=Claims(title="Mine", targets=targets))
     (verdict,) = judge_holders(CASE, mine, answer, {}, later)

@@ -88,7 +88,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
             "changed": ["torch.a"],
             "replacements": {"torch.a": [1]},
             "holders": {},
-            "certain": {},
+            "bypassed": {},
             "unreachable": [],
         },
         **{

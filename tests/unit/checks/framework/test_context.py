@@ -339,7 +339,7 @@ def unchanged(
     observe = asked.observe
 
     def observed(
-        case: Case, workload: Workload, patch: Patch | None, cover: bool = False
+        case: Case, workload: Workload, patch: Patch | None, cover: bool = False, held: object = ()
     ) -> Observation:
         return replace(
             observe(case, workload, patch, cover),

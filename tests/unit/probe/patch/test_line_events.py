@@ -15,6 +15,7 @@ import pytest
 
 from patchgate.probe.patch import coverage
 from patchgate.probe.patch.coverage import LinesRun, taken
+from patchgate.probe.patch.original_calls import OriginalCalls
 
 SOURCE = """\
 def chooses(x):
@@ -111,19 +112,37 @@ def test_what_runs_in_a_pause_is_not_traced(tmp_path: Path) -> None:
     assert ran.lines == {32}
 
 
+Record = Callable[[str, LinesRun], contextlib.AbstractContextManager[None]]
+
+
 @pytest.mark.parametrize("record", [coverage.traced, coverage.line_events])
-def test_a_line_of_torch_that_calls_an_original_is_noted(
-    record: Callable[[str, LinesRun], contextlib.AbstractContextManager[None]], tmp_path: Path
+@pytest.mark.parametrize(
+    ("files", "line"),
+    [
+        (["torch/ir.py"], "torch/ir.py:2"),
+        (["patch.py"], ""),
+        (["mine/torch/ir.py"], ""),
+        (["torch/decorator.py", "torch/ir.py"], "torch/ir.py:2"),
+        (["torch/decorator.py", "patch.py"], ""),
+        (["torch/helper.py", "patch.py"], ""),
+        (["torch/replacement.py", "torch/ir.py"], ""),
+    ],
+)
+def test_the_first_line_of_torch_that_calls_an_original_is_noted(
+    record: Record, files: list[str], line: str, tmp_path: Path
 ) -> None:
-    patch, ran = tmp_path / "patch.py", LinesRun()
-    names = imported(compile(SOURCE, str(patch), "exec"))
-    for caller, noted in (
-        (patch, {}),
-        (tmp_path / "torch" / "ir.py", {"torch.chooses": "torch/ir.py:2"}),
-    ):
-        source = "def calls(function):\n    return function(1)\n"
-        exec(compile(source, str(caller), "exec"), other := dict[str, Any]())
-        ran.originals[id(names["chooses"].__code__)] = "torch.chooses"
-        with record(str(patch), ran):
-            other["calls"](names["chooses"])
-        assert ran.callers == noted
+    """`files` have the functions that call each other, the innermost first."""
+    patch = str(tmp_path / "patch.py")
+    names = imported(compile(SOURCE, patch, "exec"))
+    calls = OriginalCalls(patch, str(tmp_path))
+    calls.names[id(names["chooses"].__code__)] = "torch.chooses"
+    function: Callable[[int], int] = names["chooses"]
+    for file in files:
+        source = "def calls(x):\n    return function(x)\n"
+        exec(compile(source, str(tmp_path / file), "exec"), around := {"function": function})
+        function = around["calls"]
+        known = {"torch/decorator.py": calls.decorators, "torch/replacement.py": calls.replacements}
+        known.get(file, set()).add(id(function.__code__))
+    with record(patch, LinesRun(calls=calls)):
+        function(1)
+    assert calls.lines == ({"torch.chooses": line} if line else {})
