@@ -18,6 +18,7 @@ from patchgate.checks.framework import (
     NothingToJudge,
     Patch,
     Verdicts,
+    claimed_names,
     display_path,
     read_codes,
     verdict_of,
@@ -32,7 +33,7 @@ PG801 the original is still referenced elsewhere
     line of torch can call the replacement, if a public name keeps the original, and for a table.
     Otherwise it is a note, since the patch may leave them the original on purpose. It is also a
     note if `targets` does not name it and everything that is named here is loaded after a patch
-    that is imported first, and so gets the replacement.
+    that is imported first, and so gets the replacement, as it does in the workloads of a gate.
     Why: Users run torch's own code wherever it is called from there: the patch covers only some of
     its callers.
     Fix: Also assign the replacement in the places that are named, or patch where the callers look
@@ -61,7 +62,7 @@ def ask_holders(context: CheckContext, at: Instance) -> Verdicts:
     callers: dict[str, str] = {}
     for case in context.observed_cases(torch) if context.held(torch) else ():
         callers |= context.observations(case)[1].callers
-    asks = {*callers, *answer["bypassed"]} - _claimed(context.patch, answer)
+    asks = {*callers, *answer["bypassed"]} - claimed_names(context.patch, answer)
     later = context.apply_anew(torch).get("later", ()) if asks else ()
     return judge_holders(at.case, context.patch, answer, callers, later)
 
@@ -79,7 +80,7 @@ def judge_holders(
     modules that a new interpreter loads only after the patch.
     """
     say = partial(verdict, item="holders")
-    claimed = _claimed(patch, answer)
+    claimed = claimed_names(patch, answer)
     for name, holders in answer["holders"].items():
         more = f" and {len(holders) - _SHOWN} more" if len(holders) > _SHOWN else ""
         actual, place = f"{', '.join(holders[:_SHOWN])}{more}", assignment_place(patch, name)
@@ -98,11 +99,6 @@ def judge_holders(
     if not answer["holders"] and not answer["unreachable"]:
         actual = ", ".join(answer["changed"]) or "nothing replaced"
         yield say("PG806", Kind.PASS, case, "", "none hold the original", actual)
-
-
-def _claimed(patch: Patch, answer: Answer) -> set[str]:
-    """The claimed targets, and the names in torch for which they stand."""
-    return {*(patch.claims.targets or ())}.union(*answer["claimed"].values())
 
 
 def assignment_place(patch: Patch, *names: str) -> str:

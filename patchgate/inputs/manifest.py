@@ -263,6 +263,8 @@ class Patch:
     #: Modules of its project that cannot be imported here -> why; runs/gate.py,
     #: probe/patch/stubs.py
     stand_ins: dict[str, str] = field(default_factory=dict)
+    #: Holders that get a replacement, as in `Patched` of the protocol.
+    later: dict[str, str] = field(default_factory=dict)
 
     @property
     def stubs(self) -> tuple[str, ...]:

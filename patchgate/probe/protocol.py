@@ -104,6 +104,9 @@ class Patched(OnDevice, Loading, total=False):
     patch: str | None  #: Path of the patch; without it the unpatched torch answers.
     after: list[OtherPatch]  #: Patches that are run before this one.
     left: bool  #: Leave the scope again before anything is compiled.
+    #: Holder of an original -> the changed name whose replacement it gets, because a new
+    #: interpreter loads the holder after the patch.
+    later: dict[str, str]
 
 
 class _Workload(Patched):

@@ -89,6 +89,11 @@ def request_for(
     return request | (loading(patch) if patch else {"patch": None})
 
 
+def uses_the_patch(do: str) -> bool:
+    """True for a question that compiles or runs something once the patch is imported."""
+    return "later" in QUESTIONS[do].request.__annotations__
+
+
 def loading(patch: Patch) -> dict[str, Any]:
     """The part of a request that describes the patch: its path, and how it is imported and
     installed.
@@ -100,7 +105,8 @@ def loading(patch: Patch) -> dict[str, Any]:
         "stubs": patch.stubs,
         "environment": claims.environment,
     }
-    return {"patch": patch.path, "paths": patch.paths, "part_of": claims.part_of, **how}
+    later = {"later": patch.later} if patch.later else {}
+    return {"patch": patch.path, "paths": patch.paths, "part_of": claims.part_of, **how, **later}
 
 
 def cache_of(run: Run, patch: Patch | None) -> tuple[Cache | None, str]:

@@ -3,7 +3,7 @@ that several checks share.
 """
 
 from patchgate.checks.framework.blame import Fault, failure_text, fault_of, held_against
-from patchgate.checks.framework.context import SIMULATED, CheckContext
+from patchgate.checks.framework.context import SIMULATED, CheckContext, claimed_names
 from patchgate.checks.framework.find_checks import (
     Check,
     Instance,
@@ -36,6 +36,7 @@ __all__ = [
     "Verdict",
     "Verdicts",
     "by_package",
+    "claimed_names",
     "code_of_others",
     "display_path",
     "does_not_run",

@@ -34,7 +34,7 @@ from patchgate.model.paths import WORKLOADS, user_cache
 from patchgate.model.records import Case, Expectation, Observation, Workload, record
 from patchgate.model.serialization import Answer, fact_from, failure_of
 from patchgate.runner.cache_keys import is_foreign, patch_digest
-from patchgate.runner.client import Locks, Runner, request_for
+from patchgate.runner.client import Locks, Runner, request_for, uses_the_patch
 from patchgate.runner.request_costs import note_cost
 from patchgate.runner.run_settings import Run
 
@@ -64,6 +64,11 @@ _AS_RECORDED = "every fact is as recorded, with the patch as without it"
 def is_changed(answer: Answer) -> bool:
     """True if running the patch had a visible effect."""
     return any(answer.get(kind) for kind in ("changed", "edited", "defined", "effects", "held"))
+
+
+def claimed_names(patch: Patch, applied: Answer) -> set[str]:
+    """The claimed targets, and the names in torch for which they stand."""
+    return {*(patch.claims.targets or ())}.union(*applied.get("claimed", {}).values())
 
 
 @record
@@ -126,6 +131,34 @@ class CheckContext:
         ask = partial(self._import, torch, "apply", version=torch, entry_points=entry_points)
         return self.once_a_run(f"apply {torch}", partial(ask, self.patch))
 
+    def patch_on(self, torch: str) -> Patch:
+        """The patch as users have it who import it first: holders that a new interpreter loads
+        after it get its replacements.
+
+        Holders of a claimed name keep the original, because PG801 judges them. A scope is entered
+        once the compiler is loaded.
+        """
+        applied = self.apply(torch)
+        claimed = claimed_names(self.patch, applied)
+        places = {
+            place: name
+            for name, places in applied.get("holders", {}).items()
+            for place in places
+            if name not in claimed and not name.endswith("]") and not place.endswith("]")
+        }
+        if not places or self.patch.claims.scope:
+            return self.patch
+        loaded = self.apply_anew(torch).get("later", ())
+        later = {place: name for place, name in places.items() if place in loaded}
+        return replace(self.patch, later=later)
+
+    def _request(
+        self, torch: str, question: str, device: str, workload: Workload | None, patch: Patch | None
+    ) -> dict[str, Any]:
+        if patch is self.patch and uses_the_patch(question):
+            patch = self.patch_on(torch)
+        return request_for(workload, self.run.profile(device), patch)
+
     def uncompiled_within(self, case: Case) -> str:
         """The class of the mode that the patch's scope enters, if torch compiles nothing within it.
 
@@ -138,7 +171,8 @@ class CheckContext:
             return ""
         cases = self.observed_cases(case.torch)
         tried = case if case in cases else cases[0]
-        observed = self.runner.observe(tried, self.workload(tried.workload), self.patch)
+        patch = self.patch_on(case.torch)
+        observed = self.runner.observe(tried, self.workload(tried.workload), patch)
         return mode if observed.failure else ""
 
     def require_compiles(self, case: Case) -> None:
@@ -209,7 +243,7 @@ class CheckContext:
 
         A question that compiles several times has the time limit of as many cases.
         """
-        request = request_for(workload, self.run.profile(device), patch) | more
+        request = self._request(torch, question, device, workload, patch) | more
         return self.runner.ask(
             torch, question, seconds or self.run.limits.seconds * compiles, **request
         )
@@ -234,7 +268,7 @@ class CheckContext:
         """Return the answer of `ask`. If runs share a cache, the cache keeps the answer by the
         content of all arguments except `compiles`, which changes no answer.
         """
-        request = request_for(workload, self.run.profile(device), patch)
+        request = self._request(torch, question, device, workload, patch)
         return self.runner.keep(ask, torch, patch, {"do": question, **request, **more})
 
     def ask_building(
@@ -333,15 +367,19 @@ class CheckContext:
     def held(self, torch: str) -> dict[str, list[str]]:
         """Map each changed name to the names that still refer to its original.
 
-        Left out are entries of tables whose originals only other entries hold, and methods that
-        another class overrides.
+        Left out are holders that are loaded after the patch, entries of tables whose originals only
+        other entries hold, and methods that another class overrides.
         """
-        applied = self.apply(torch)
-        return {
-            name: places
+        applied, later = self.apply(torch), self.patch_on(torch).later
+        found = {
+            name: [place for place in places if place not in later]
             for name, places in applied.get("holders", {}).items()
             if name not in applied["overrides"]
-            and not (name.endswith("]") and all(place.endswith("]") for place in places))
+        }
+        return {
+            name: places
+            for name, places in found.items()
+            if places and not (name.endswith("]") and all(place.endswith("]") for place in places))
         }
 
     def leaves_functions_unreached(self, torch: str) -> bool:
@@ -396,7 +434,8 @@ class CheckContext:
         counts = case in self._counted_cases(case.torch)
         cover = counts and self.has_more_to_cover(case.torch)
         held = self.held(case.torch) if counts else {}
-        patched = self.runner.observe(case, workload, self.patch, cover=cover, held=held)
+        patch = self.patch_on(case.torch)
+        patched = self.runner.observe(case, workload, patch, cover=cover, held=held)
         if counts:
             ran = {*patched.ran, *patched.took, *patched.callers}
             self._ran.setdefault(case.torch, set()).update(ran)

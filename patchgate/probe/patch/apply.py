@@ -95,7 +95,8 @@ def apply_patch(request: Request, stage: Stage) -> None:
         stage("patch")
         with _device_of(request["profile"]):
             _run_first(request.get("after", ()))
-            patched = run_patch(request["patch"], cast(Loading, request))
+            with holders.loaded_later(request.get("later", {})):
+                patched = run_patch(request["patch"], cast(Loading, request))
             if request.get("left"):
                 patched.leave()
 

@@ -21,7 +21,7 @@ from collections.abc import (
     MutableSet,
     Sequence,
 )
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from itertools import chain
 from multiprocessing.reduction import ForkingPickler
@@ -285,6 +285,30 @@ def _subclasses(cls: type) -> Iterator[type]:
     for child in children:
         yield child
         yield from _subclasses(child)
+
+
+@contextmanager
+def loaded_later(later: Mapping[str, str]) -> Iterator[None]:
+    """Give replacements that are made in the block to holders that a new interpreter would load
+    after it, unless the block has changed them itself.
+
+    `later` maps each holder to the changed name, as in `Patched`.
+    """
+    before = {place: _attribute(place) for place in later}
+    yield
+    for place, name in later.items():
+        owner, _, attribute = place.rpartition(".")
+        with suppress(LookupError):
+            if _attribute(place) is before[place] is not None:
+                setattr(resolve(owner), attribute, resolve(name))
+
+
+def _attribute(place: str) -> Any:
+    """The object with a name in a module or class, not bound to it; None if there is none."""
+    owner, _, attribute = place.rpartition(".")
+    with suppress(LookupError):
+        return vars(resolve(owner)).get(attribute)
+    return None
 
 
 def unreachable(changes: Changes) -> list[str]:

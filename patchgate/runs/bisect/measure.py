@@ -115,7 +115,8 @@ class Instrument:
                 return _read_parity(question, context, torch, patch)
             case = question.case(torch, patch.id if patch else None)
             workload = self._all_workloads[question.workload]
-            observation = context.runner.observe(case, workload, patch)
+            judged = context.patch_on(torch) if patch else None
+            observation = context.runner.observe(case, workload, judged)
         facts = facts_with_compiles(observation)
         if observation.failure and question.name not in facts:
             raise Skip(f"{observation.failure.signature} [{observation.failure.stage}]")

@@ -72,6 +72,11 @@ class Asked(list[SimpleNamespace]):
         return ask()
 
 
+def compiles_of(asked: Asked) -> list[SimpleNamespace]:
+    """The questions, without those that import the patch."""
+    return [question for question in asked if question.do != "apply"]
+
+
 Make = Callable[..., tuple[CheckContext, Asked]]
 
 
@@ -219,7 +224,7 @@ def test_a_patched_side_starts_with_what_was_built_unpatched_in_a_folder_of_its_
     context, asked = made()
     for patch in (None, context.patch):
         context.ask_building("2.11.0", "run", "cpu", patch=patch, workload=OWN)
-    unpatched, patched = asked
+    unpatched, patched = compiles_of(asked)
     assert patched.libraries == unpatched.env["TORCHINDUCTOR_CACHE_DIR"]
     assert not hasattr(unpatched, "libraries")
     assert Path(patched.env["TORCHINDUCTOR_CACHE_DIR"]).parent == Path(patched.libraries).parent
@@ -240,9 +245,9 @@ def test_judgements_of_one_watch_ask_again_what_another_text_of_the_patch_may_an
         keeping = Runner(run=run, connect=None, logs={}, identities={"2.11.0": "torch"})  # type: ignore[arg-type]
         asked.keep = keeping.keep  # type: ignore[method-assign]
         context = CheckContext(run, patch, {}, asked)  # type: ignore[arg-type]
-        before = len(asked)
+        before = len(compiles_of(asked))
         context.ask_building("2.11.0", question, "cpu", patch=patch, workload=OWN)
-        return len(asked) - before
+        return len(compiles_of(asked)) - before
 
     assert [
         ask(first.patch),
@@ -256,7 +261,7 @@ def test_judgements_of_one_watch_ask_again_what_another_text_of_the_patch_may_an
     assert ask(first.patch, "time") == ask(first.patch, "time") == 1
     (folder / "mine.py").write_text("x = 2\n")
     assert ask(replace(first.patch, source="x = 2\n")) == 1
-    built = [question.env["TORCHINDUCTOR_CACHE_DIR"] for question in asked]
+    built = [question.env["TORCHINDUCTOR_CACHE_DIR"] for question in compiles_of(asked)]
     assert [Path(each).name for each in (built[0], built[-1])] == ["watch-1-patched"] * 2
     assert not Path(built[1]).name.startswith("watch-1")
 
@@ -267,9 +272,10 @@ def test_a_workload_that_comes_with_a_patch_shares_no_folder_with_the_unpatched_
     context, asked = made()
     for patch, workload in ((None, OWN), (None, FOREIGN), (context.patch, FOREIGN)):
         context.ask_building("2.11.0", "run", "cpu", patch=patch, workload=workload)
-    caches = [question.env["TORCHINDUCTOR_CACHE_DIR"] for question in asked]
+    compiled = compiles_of(asked)
+    caches = [question.env["TORCHINDUCTOR_CACHE_DIR"] for question in compiled]
     assert len(set(caches)) == 3
-    assert [question.libraries for question in asked[1:]] == [caches[0]] * 2
+    assert [question.libraries for question in compiled[1:]] == [caches[0]] * 2
 
 
 def test_threads_of_a_run_share_the_import_of_the_patch(made: Make) -> None:
@@ -495,10 +501,11 @@ def test_what_a_patch_compiled_is_never_run_unpatched(made, folder):
     context, asked = made({})
     for patch in (None, context.patch):
         outputs_of(context, ON_CPU, "run", patch, Path("outputs"))
-    unpatched, patched = (question.env["TORCHINDUCTOR_CACHE_DIR"] for question in asked)
+    compiled = compiles_of(asked)
+    unpatched, patched = (question.env["TORCHINDUCTOR_CACHE_DIR"] for question in compiled)
     assert unpatched != patched
-    assert {question.profile["backend"] for question in asked} == {"cpu"}
-    assert [question.patch for question in asked] == [None, context.patch.path]
+    assert {question.profile["backend"] for question in compiled} == {"cpu"}
+    assert [question.patch for question in compiled] == [None, context.patch.path]
     assert all(
         binaries.startswith(str(folder / "cpp" / "2.11.0")) for binaries in (unpatched, patched)
     )
@@ -571,5 +578,18 @@ def test_two_files_of_outputs_are_compared_on_the_cpu(made):
 def test_half_a_library_that_somebody_left_is_nobody_s_fault(made, folder, signature, times):
     context, asked = made({"failure": {"cause": "raised", "stage": "run", "signature": signature}})
     outputs_of(context, ON_CPU, "run", context.patch, Path("outputs"))
-    caches = [question.env["TORCHINDUCTOR_CACHE_DIR"] for question in asked]
+    caches = [question.env["TORCHINDUCTOR_CACHE_DIR"] for question in compiles_of(asked)]
     assert (len(caches), len(set(caches))) == (times, times)
+
+
+def test_holders_that_load_after_the_patch_get_its_replacements(made):
+    holders = {
+        "torch.x.f": ["torch.y.f", "torch.z.f", "torch.y.table[f]"],
+        "torch.a": ["torch.y.a"],
+    }
+    later = ["torch.y.a", "torch.y.f", "torch.y.table[f]"]
+    context, asked = made({"holders": holders, "changed": [*holders], "later": later})
+    context.ask("2.11.0", "run", "cpu", patch=context.patch)
+    assert asked[-1].later == {"torch.y.f": "torch.x.f"}  # `torch.a` is claimed
+    context.ask("2.11.0", "surface", "h200", patch=context.patch)
+    assert not hasattr(asked[-1], "later")
