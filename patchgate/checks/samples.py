@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -59,10 +59,11 @@ PG512 other results for samples of what the patch replaces
     run too, and long loops in C++ must still be shared between threads (PG301). On some, outputs,
     gradients or changed inputs are neither what torch computes without the patch nor what eager
     mode computes, by more than rounding explains (of small numbers two digits must agree); nor are
-    they nearer to the exact ones in half precision. A patch that claims `numerics = "changes"` may
-    do so, but neither a pass nor the order of kernels may move a result of a small program by more
-    than half of its size. Or an output shares memory with an input, or with an output that is its
-    copy, as neither without the patch nor in eager mode.
+    they nearer to the exact ones in half precision. It is a note if only eager calls within a scope
+    differ of which no manifest says that it keeps numbers. A patch that claims
+    `numerics = "changes"` may do so, but neither a pass nor the order of kernels may move a result
+    of a small program by more than half of its size. Or an output shares memory with an input, or
+    with an output that is its copy, as neither without the patch nor in eager mode.
     Why: Users whose model calls the operator like this get wrong numbers, with no error message.
     Fix: Call the operator with the arguments that are shown. An argument that the replacement does
     not use or pass on is the most frequent reason. Of a pass, compile the small program that is
@@ -413,22 +414,14 @@ def judge_samples(
     program: str = "",
 ) -> list[Verdict]:
     """Return PG512 and PG513 for samples that differ, else PG514. Numbers may differ if the patch
-    claims to change them. Samples of what the patch offers get PG532 and PG531 instead.
+    claims to change them. Samples of what the patch offers get PG532 and PG531 instead. It is a
+    note if eager calls differ within a scope of which no manifest says that it keeps numbers.
     """
     ran = ", ".join(sorted({operator for known in operators.values() for operator in known}))
     place = assignment_place(patch, next(name for name, known in operators.items() if known))
     verdicts: list[Verdict] = []
     for offer in sorted({each["offer"] for each in metrics["differing"]}):
         found = [each for each in metrics["differing"] if each["offer"] == offer]
-        failing = [each for each in found if each["raises"]]
-        wrong = [each for each in found if not each["raises"]]
-        if patch.claims.numerics is Numerics.CHANGES:
-            of_graphs = any(_PASS.match(name) or _KERNELS.match(name) for name in operators)
-            wrong = [each for each in wrong if _is_no_approximation(each, bool(offer) or of_graphs)]
-            failing = [each for each in failing if not each.get("is_cast")]
-        formed = [each for each in failing if each.get("is_form") and not offer]
-        failing = [each for each in failing if each not in formed]
-        fact = f"{offer}, {ran}" if offer else f"of {ran}"
         say = partial(
             _red,
             case=case,
@@ -437,9 +430,9 @@ def judge_samples(
             place=offer_place(patch, offer) if offer else place,
             program="" if offer else program,
         )
-        verdicts += say("PG532" if offer else "PG512", wrong, fact=fact)
-        verdicts += say("PG531" if offer else "PG513", failing, fact=fact)
-        verdicts += say("PG513", formed, fact=f"{OTHER_FORM} {fact}")
+        of_graphs = any(_PASS.match(name) or _KERNELS.match(name) for name in operators)
+        fact = f"{offer}, {ran}" if offer else f"of {ran}"
+        verdicts += _judge_differing(patch, offer, found, say, fact, of_graphs=of_graphs)
     verdicts += _judge_compiles(case, ran, metrics["grown"], place)
     verdicts += _judge_kept(case, ran, metrics["kept"], place)
     verdicts += _judge_loops(case, ran, metrics["serial"], place)
@@ -460,6 +453,38 @@ def judge_samples(
             actual,
         )
     ]
+
+
+def _judge_differing(
+    patch: Patch,
+    offer: str,
+    found: list[Mapping[str, Any]],
+    say: Callable[..., Iterator[Verdict]],
+    fact: str,
+    *,
+    of_graphs: bool,
+) -> Iterator[Verdict]:
+    """One verdict for each kind of difference, of what is replaced or of one offer."""
+    meant = [each for each in found if _is_meant(patch, each)]
+    found = [each for each in found if each not in meant]
+    failing = [each for each in found if each["raises"]]
+    wrong = [each for each in found if not each["raises"]]
+    if patch.claims.numerics is Numerics.CHANGES:
+        wrong = [each for each in wrong if _is_no_approximation(each, bool(offer) or of_graphs)]
+        failing = [each for each in failing if not each.get("is_cast")]
+    formed = [each for each in failing if each.get("is_form") and not offer]
+    failing = [each for each in failing if each not in formed]
+    yield from say("PG512", meant, fact=f"within the scope {fact}", kind=Kind.WARNING)
+    yield from say("PG532" if offer else "PG512", wrong, fact=fact)
+    yield from say("PG531" if offer else "PG513", failing, fact=fact)
+    yield from say("PG513", formed, fact=f"{OTHER_FORM} {fact}")
+
+
+def _is_meant(patch: Patch, sample: Mapping[str, Any]) -> bool:
+    """True if an eager call differs within a scope that no manifest describes: code that enters the
+    scope may want just that.
+    """
+    return bool(sample.get("is_called") and patch.claims.scope and patch.manifest is None)
 
 
 def _is_no_approximation(sample: Mapping[str, Any], is_pass: bool) -> bool:
@@ -532,6 +557,7 @@ def _red(
     advice: str | None,
     place: str,
     program: str,
+    kind: Kind = Kind.REGRESSED,
 ) -> Iterator[Verdict]:
     if found:
         # A sample that differs both when compiled and on the simulated GPU counts once.
@@ -547,7 +573,7 @@ def _red(
         as_program = [f"one of them as a program: {program}"] if is_written else []
         actual = f"{len(own)} of {judged} samples differ: {first}", *others, *as_program
         expected, advice = "as without the patch or in eager mode", _advice(found[0], advice)
-        yield verdict(code, Kind.REGRESSED, case, fact, expected, actual, place, advice=advice)
+        yield verdict(code, kind, case, fact, expected, actual, place, advice=advice)
 
 
 def _advice(sample: Mapping[str, Any], of_programs: str | None) -> str | None:

@@ -9,6 +9,7 @@ import re
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -41,6 +42,7 @@ _SHAPES: tuple[tuple[tuple[int, ...], ...], ...] = (
     ((4, 8), (4,)),
     ((2, 4, 8), (2,)),
     ((2, 4, 8), (8,)),
+    ((2, 4, 8), (4, 8)),
 )
 # Dtypes of the tensors of a call, in the same order. The last choice is for a tensor of values and
 # a tensor of indices into it.
@@ -66,6 +68,7 @@ _LENGTH = 300
 # Names of operators that other operators call with shapes that fit each other.
 _CALLED = re.compile(r"backward|bwd")
 Call = tuple[tuple[Any, ...], dict[str, Any]]
+Tensors = list[torch.Tensor]
 Layouts = dict[str, Callable[[torch.Tensor], torch.Tensor]]
 #: Overload and dtypes -> calls of it.
 Calls = dict[tuple[Any, tuple[torch.dtype, ...]], list[Call]]
@@ -164,6 +167,7 @@ def _of_right_calls(
 
     more = itertools.chain(
         (_of_layouts(overload, *call) for call in right),
+        (_of_given_layouts(overload, *call) for call in right if not is_recorded),
         (_of_switches(overload, *call) for call in right[:1]),
         (_of_strides(overload, *call, _AS_GIVEN, keeps=True) for call in right),
         # The arguments of recorded calls depend on each other, so their layout is not changed.
@@ -208,22 +212,49 @@ def _of_layouts(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     after a transpose, and expanded, as after a sum. Return the first fault: the backward raises, or
     its gradients differ from the gradients for a contiguous layout.
     """
-    called = f"{overload}({_text(args, kwargs)}): its gradient"
     for name, way in {"transposed": _turned, "expanded": _of_a_sum}.items():
-        try:
-            expected = _gradients(overload, args, kwargs, partial(_in_rows, way))
-        except Exception:  # only the operator knows which arguments have a gradient
-            return []
-        try:
-            found = _gradients(overload, args, kwargs, way)
-        except Exception as error:
-            text = f"{type(error).__name__}: {_first_line(error)}"
-            return [f"{called} raises where that of the result is {name}: {text}"]
-        if len(found) != len(expected):
-            return [f"{called} is missing where that of the result is {name}"]
-        if not all(map(_is_near, found, expected)):
-            return [f"{called} has other numbers where that of the result is {name}"]
+        one = partial(_gradients, overload, args, kwargs, way)
+        other = partial(_gradients, overload, args, kwargs, partial(_in_rows, way))
+        if text := _departure(one, other):
+            called = f"{overload}({_text(args, kwargs)})"
+            return [f"{called}: its gradient {text} where that of the result is {name}"]
     return []
+
+
+def _of_given_layouts(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    """Run the backward of a call with arguments in other layouts. Return the first fault, as above.
+    Layouts that the forward does not take are left out.
+    """
+    for name, way in (_IN_ROWS | _IN_COLUMNS).items():
+        given = pytree.tree_map_only(torch.Tensor, way, _copied((args, kwargs)))
+        if all(each.is_contiguous() for each in _tensors(given)):
+            continue
+        with suppress(Exception):
+            overload(*given[0], **given[1])
+            one = partial(_gradients, overload, args, kwargs, _unchanged, way)
+            text = _departure(one, partial(_gradients, overload, args, kwargs, _unchanged))
+            if text:
+                called = f"{overload}({_text(args, kwargs)})"
+                return [f"{called}: its gradient {text} where its arguments are {name}"]
+    return []
+
+
+def _departure(one: Callable[[], Tensors], other: Callable[[], Tensors]) -> str:
+    """How the first gradients depart from the others: they raise, are missing or have other
+    numbers. Empty if they do not, or if the others raise: only the operator knows which arguments
+    have a gradient.
+    """
+    try:
+        expected = other()
+    except Exception:
+        return ""
+    try:
+        found = one()
+    except Exception as error:
+        return f"raises {type(error).__name__}: {_first_line(error)}"
+    if len(found) != len(expected):
+        return "is missing"
+    return "" if all(map(_is_near, found, expected)) else "has other numbers"
 
 
 def _of_switches(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
@@ -299,6 +330,10 @@ def _in_rows(way: Callable[[torch.Tensor], torch.Tensor], value: torch.Tensor) -
     return way(value).clone(memory_format=torch.contiguous_format)
 
 
+def _unchanged(value: torch.Tensor) -> torch.Tensor:
+    return value
+
+
 def _turned(value: torch.Tensor) -> torch.Tensor:
     """The same numbers, with the dimensions in reverse order in memory."""
     order = [*reversed(range(value.dim()))]
@@ -339,13 +374,17 @@ def _gradients(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     laid_out: Callable[[torch.Tensor], torch.Tensor],
-) -> list[torch.Tensor]:
-    """The gradients of a call, for gradients of its results in the layout of `laid_out`."""
+    given_as: Callable[[torch.Tensor], torch.Tensor] = _unchanged,
+) -> Tensors:
+    """The gradients of a call, for gradients of its results in the layout of `laid_out` and
+    arguments in that of `given_as`.
+    """
     given = _with_gradient(*_copied((args, kwargs)))
+    laid = pytree.tree_map_only(torch.Tensor, given_as, given)
     noise = torch.Generator().manual_seed(0)
     results = [
         each
-        for each in pytree.tree_leaves(overload(*given[0], **given[1]))
+        for each in pytree.tree_leaves(overload(*laid[0], **laid[1]))
         if torch.is_tensor(each) and each.requires_grad
     ]
     along = [laid_out(torch.rand(e.shape, generator=noise).to(e.dtype)) for e in results]

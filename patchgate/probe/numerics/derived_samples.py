@@ -219,12 +219,15 @@ def _of_schemas(overloads: list[Any], passed: int) -> Parameters:
 
 
 def _other_tensors(leaf: torch.Tensor, given: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Yield the tensor as a boolean mask, then the tensor with the leading dimensions of the first
-    tensor added, with other numbers along them.
+    """Yield the tensor as a boolean mask, one number of it with more dimensions than the first
+    tensor has, then the tensor with the leading dimensions of the first tensor added, with other
+    numbers along them.
     """
     flat = leaf.detach()
     if flat.dim() > 1:
         yield flat > flat.median()
+    if flat.numel():
+        yield flat.flatten()[:1].reshape((1,) * (given.dim() + 1))
     missing = given.shape[: given.dim() - flat.dim()]
     if missing:
         wide = (

@@ -49,7 +49,7 @@ _OPERATORS = {
 _OVERLOAD = re.compile(r"^(torch\.ops\.\w+\.\w+)\.\w+$")
 # The most operators, calls of each, calls of each before and after a write, rows of two operators,
 # and programs of integers and booleans.
-_MOST, _CALLS, _WRITTEN, _ROWS, _OTHERS = 14, 4, 2, 40, 24
+_MOST, _CALLS, _WRITTEN, _ROWS, _OTHERS = 14, 4, 2, 60, 24
 # Dtypes for functions that make a tensor from numbers. Their default is float32.
 _MADE_DTYPES = (torch.float64, torch.int64, torch.bool, torch.float32)
 _ELEMENTS = 600
@@ -91,7 +91,8 @@ def mentioned_programs(mentions: Sequence[str], seed: int) -> Iterator[Program]:
     alone = [*drawn, *itertools.chain(*map(_of_one, mentioned))]
     pairs = list(itertools.permutations(mentioned, 2))
     random.Random(seed).shuffle(pairs)
-    rows = list(itertools.islice(filter(None, itertools.starmap(_row, pairs)), _ROWS))
+    found_rows = itertools.chain.from_iterable(itertools.starmap(_rows, pairs))
+    rows = list(itertools.islice(found_rows, _ROWS))
     formulas = list(_formulas(words.values(), seed))
     read = itertools.chain(with_readers(formulas), with_readers(rows))
     plain = [each for turn in itertools.zip_longest(rows, alone) for each in turn if each]
@@ -295,6 +296,14 @@ def _of_one(calls: Sequence[_Call]) -> Iterator[Program]:
 def _halves(tensor: torch.Tensor) -> torch.Tensor:
     """The numbers rounded to multiples of a half, so that some are zero and some are equal."""
     return (tensor * 2).round() / 2 if tensor.is_floating_point() else tensor
+
+
+def _rows(first: Sequence[_Call], second: Sequence[_Call]) -> Iterator[Program]:
+    """Programs that pass the result of one operator to another: one by the first calls that fit,
+    and one by the last, which have other arguments.
+    """
+    one, other = _row(first, second), _row(first[::-1], second[::-1])
+    yield from (each for each in (one, other) if each)
 
 
 def _row(first: Sequence[_Call], second: Sequence[_Call]) -> Program | None:

@@ -170,7 +170,7 @@ _TRAINED = 6
 _RANDOM = "random programs"
 _DRAWN_PROGRAMS = 30
 # Programs that are run with each backend or pass that a patch offers.
-_OFFERED = 40
+_OFFERED = 80
 # The most elements of the results of a long call.
 _RESULTS = 100_000
 # The most elements of the tensors of a program that a report writes out.

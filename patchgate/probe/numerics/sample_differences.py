@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from patchgate.probe.numerics.numeric_metrics import differences
+from patchgate.probe.protocol import NEEDS_DEVICE, NO_DEVICE
 
 # The differences of an element that rounding explains, absolute and relative to its size. In half
 # precision they are 8 units in the last place, the default of `largest_ulps`: attention in bfloat16
@@ -73,10 +74,12 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
     the rounding. Samples that torch compiles wrongly without the patch are not judged.
     """
     ours, theirs = torch.load(unpatched, weights_only=False), torch.load(patched, weights_only=True)
-    judged, rounded = {*theirs["calls"]}, 0
+    devices = {at for at, after in theirs["called"].items() if _needs_a_device(after)}
+    judged, rounded = {*theirs["calls"]} - devices, 0
     differing: list[dict[str, Any]] = []
     unjudged = [f"{ours['texts'][at]}: not compiled, because others raise" for at in theirs["left"]]
     unjudged += ours["unjudged"]
+    unjudged += [f"{ours['texts'][at]}: {NEEDS_DEVICE}" for at in sorted(devices)]
     offered = [(offer, "compiled", outcomes) for offer, outcomes in theirs["offered"].items()]
     own = [("", way, theirs[way]) for way in ("compiled", "simulated")]
     for offer, way, outcomes in (*own, *offered):
@@ -94,12 +97,10 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
                 written = ours["drawn" if found.get("is_cast") else "programs"]
                 program = "" if offer or way == "simulated" else written[at]
                 differing.append({**where, "program": program, **found})
-    differing += _differing_in_eager_mode(ours, theirs, {each["at"] for each in differing})
+    known = {*devices, *(each["at"] for each in differing)}
+    differing += _differing_in_eager_mode(ours, theirs, known)
     differing.sort(key=_hard_to_read)
-    written = next((each for each in differing if each["program"]), None)
-    for each in differing:
-        if each is not written:
-            del each["program"]  # the size of a reply is limited
+    _keep_one_program(differing)
     counts = {"samples": len(ours["texts"]), "judged": len(judged), "rounded": rounded}
     more = [
         {"sample": ours["texts"][at], **step}
@@ -114,6 +115,14 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
         "settings": _settings_left(ours, theirs),
     }
     return {**counts, **found, "unjudged": unjudged[:_NAMED]}
+
+
+def _keep_one_program(differing: Sequence[dict[str, Any]]) -> None:
+    """Remove all programs but the first, because the size of a reply is limited."""
+    written = next((each for each in differing if each["program"]), None)
+    for each in differing:
+        if each is not written:
+            del each["program"]
 
 
 def _kept(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,7 +141,7 @@ def _kept(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
 def _differing_in_eager_mode(
     ours: Mapping[str, Any], theirs: Mapping[str, Any], known: Collection[int]
 ) -> list[dict[str, Any]]:
-    """The samples that differ when they are called, without those already known to differ."""
+    """The samples that differ when they are called, without those in `known`."""
     found = []
     for at, after in theirs["called"].items():
         if at in known:
@@ -140,10 +149,16 @@ def _differing_in_eager_mode(
         before = ours["eager"][at], ours["spread"][at], ours["exact"].get(at)
         away = departure(after, *before, is_small=_is_small(ours, at))
         if away["excess"] > 1:
-            how = "" if ours["how"][at] == COMPILING else ", in eager mode"
-            text = f"{ours['texts'][at]}{how}"
-            found.append({"at": at, "offer": "", "sample": text, "program": "", **away})
+            is_called = ours["how"][at] != COMPILING
+            text = ours["texts"][at] + ", in eager mode" * is_called
+            where = {"at": at, "offer": "", "sample": text, "is_called": is_called}
+            found.append({**where, "program": "", **away})
     return found
+
+
+def _needs_a_device(outcome: Any) -> bool:
+    """True for an error because this machine lacks a device that the patch names."""
+    return isinstance(outcome, str) and any(text in outcome for text in NO_DEVICE)
 
 
 def _is_small(ours: Mapping[str, Any], at: int) -> bool:
@@ -185,6 +200,8 @@ def _nearest(ours: Mapping[str, Any], way: str, at: int, after: Any) -> dict[str
     """The difference of a sample from eager mode or from its compile without the patch, whichever
     is smaller; a text if torch itself compiles the sample wrongly.
     """
+    if _needs_a_device(after):
+        return NEEDS_DEVICE
     eager, spread, exact = ours["eager"][at], ours["spread"][at], ours["exact"].get(at)
     is_small = _is_small(ours, at)
     found = departure(after, eager, spread, exact, is_small=is_small)

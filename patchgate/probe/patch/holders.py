@@ -54,6 +54,7 @@ _OF_PYTHON: dict[str, Any] = {
         ForkingPickler._extra_reducers  # type: ignore[attr-defined]
     ),
 }
+_TABLES_OF_PYTHON = tuple(name.removesuffix("]") for name in _OF_PYTHON)
 # An import within a function, and a name in it.
 _LATE_IMPORT = re.compile(rb"^[ \t]+from \S+ import (\([^)]*|.*)", re.MULTILINE)
 _WORD = re.compile(rb"\w+")
@@ -121,8 +122,11 @@ def bypassed(changes: Changes, held: Mapping[str, Sequence[str]]) -> dict[str, s
     for name, places in held.items():
         old, _ = changes[name]
         public = [place for place in places if _is_public(place)]
+        pickled = [place for place in places if place.startswith(_TABLES_OF_PYTHON)]
         if isinstance(old, _TABLES):
             found[name] = "each reads a table of its own"
+        elif pickled:
+            found[name] = f"pickle calls {pickled[0]}"
         elif public and not _is_public(name):
             found[name] = f"users call {public[0]}"
         elif name in uncalled:

@@ -126,6 +126,23 @@ def test_a_pass_that_changes_numbers_may_not_move_programs_by_half_of_their_size
     assert [*judge([{**WRONG, **gross}], Numerics.CHANGES, name=name)] == codes
 
 
+@pytest.mark.parametrize(
+    ("called", "manifest", "kind"),
+    [
+        (True, None, Kind.WARNING),
+        (True, "", Kind.REGRESSED),
+        (False, None, Kind.REGRESSED),
+    ],
+)
+def test_eager_calls_within_a_scope_may_differ_unless_a_manifest_states_it(called, manifest, kind):
+    claims = Claims(title="Mine", scope="mine")
+    patch = Patch(id="mine", path="patch.py", source="", claims=claims, manifest=manifest)
+    lists = {"grown": [], "serial": [], "settings": [], "unjudged": [], "kept": KEPT}
+    metrics = {"judged": 1, "differing": [{**WRONG, "is_called": called}], **lists}
+    (verdict,) = judge_samples(CASE, patch, {"copy": ["copies"]}, metrics)
+    assert (verdict.code, verdict.kind) == ("PG512", kind)
+
+
 def test_a_sample_that_differs_is_shown():
     assert (
         judge([WRONG])["PG512"].actual
