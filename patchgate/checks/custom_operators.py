@@ -36,8 +36,9 @@ PG541 a custom operator is not what it says
     missing; it changes or returns an argument, which its schema does not say; it gives something
     else under AOTAutograd; or its fake function makes the number of rows a constant. Strides are
     compared also where the operator keeps those of arguments that are channels last, have
-    transposed heads, or are parts of wider rows. Or its gradient raises, or has other numbers,
-    where that of the result is transposed or expanded in memory; or it is not the slope of the
+    transposed heads, or are parts of wider rows. Or its gradient raises, is missing or
+    has other numbers where the gradient of the result is transposed or expanded in memory, or where
+    the arguments are laid out in another way that the operator takes; or it is not the slope of the
     result, which is measured in float64. A gradient that is zero or missing is not judged, nor that
     of a result that is a step, equals an argument, or has a part without a gradient. An operator
     that another one calls, as that of its gradient, gets the arguments of these calls.

@@ -59,11 +59,12 @@ PG512 other results for samples of what the patch replaces
     run too, and long loops in C++ must still be shared between threads (PG301). On some, outputs,
     gradients or changed inputs are neither what torch computes without the patch nor what eager
     mode computes, by more than rounding explains (of small numbers two digits must agree); nor are
-    they nearer to the exact ones in half precision. It is a note if only eager calls within a scope
-    differ of which no manifest says that it keeps numbers. A patch that claims
-    `numerics = "changes"` may do so, but neither a pass nor the order of kernels may move a result
-    of a small program by more than half of its size. Or an output shares memory with an input, or
-    with an output that is its copy, as neither without the patch nor in eager mode.
+    they nearer to the exact ones in half precision. Without a manifest, eager calls within the
+    patch's scope that differ are a note, because other numbers may be what the scope is for. A
+    patch that claims `numerics = "changes"` may change them, but neither a pass nor the order of
+    kernels may move a result of a small program by more than half of its size. Or an output shares
+    memory with an input, or with an output that is its copy, as neither without the patch nor in
+    eager mode.
     Why: Users whose model calls the operator like this get wrong numbers, with no error message.
     Fix: Call the operator with the arguments that are shown. An argument that the replacement does
     not use or pass on is the most frequent reason. Of a pass, compile the small program that is
@@ -415,7 +416,7 @@ def judge_samples(
 ) -> list[Verdict]:
     """Return PG512 and PG513 for samples that differ, else PG514. Numbers may differ if the patch
     claims to change them. Samples of what the patch offers get PG532 and PG531 instead. It is a
-    note if eager calls differ within a scope of which no manifest says that it keeps numbers.
+    note if eager calls differ within a scope that no manifest describes.
     """
     ran = ", ".join(sorted({operator for known in operators.values() for operator in known}))
     place = assignment_place(patch, next(name for name, known in operators.items() if known))
@@ -481,10 +482,11 @@ def _judge_differing(
 
 
 def _is_meant(patch: Patch, sample: Mapping[str, Any]) -> bool:
-    """True if an eager call differs within a scope that no manifest describes: code that enters the
-    scope may want just that.
+    """True if the numbers of an eager call differ within a scope that no manifest describes: code
+    that enters the scope may want just that. No scope is there for an error.
     """
-    return bool(sample.get("is_called") and patch.claims.scope and patch.manifest is None)
+    is_undescribed = patch.claims.scope and patch.manifest is None
+    return bool(sample.get("is_called") and not sample["raises"] and is_undescribed)
 
 
 def _is_no_approximation(sample: Mapping[str, Any], is_pass: bool) -> bool:

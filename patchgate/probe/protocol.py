@@ -17,14 +17,13 @@ PATIENCE = 3.0
 KILLED = "killed"
 #: The beginning of an error message if only a real device could answer.
 NEEDS_DEVICE = "needs a real device"
-#: Parts of the error messages of torch and Triton if they look for the device themselves.
+#: Parts of the error messages of torch's C++ and Triton if they look for the device themselves.
 NO_DEVICE = (
     "Found no NVIDIA driver",
     "No CUDA GPUs are available",
     "CUDA driver initialization failed",
     "from the 'CUDA' backend",
     "0 active drivers",
-    "you should register a module by `torch._register_device_module`",
 )
 #: A device as described in `fixtures/devices`: always `name`, `kind` ("simulated", "codegen",
 #: "plugin" or "real") and `backend` (torch's name for it); some kinds have `properties`,

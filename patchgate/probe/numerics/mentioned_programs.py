@@ -47,9 +47,9 @@ _OPERATORS = {
 }
 # An overload takes only some calls of its operator, so the operator is called in its place.
 _OVERLOAD = re.compile(r"^(torch\.ops\.\w+\.\w+)\.\w+$")
-# The most operators, calls of each, calls of each before and after a write, rows of two operators,
-# and programs of integers and booleans.
-_MOST, _CALLS, _WRITTEN, _ROWS, _OTHERS = 14, 4, 2, 60, 24
+# The most operators, calls of each, calls of each before and after a write, rows of two operators
+# by their first calls and by their last, and programs of integers and booleans.
+_MOST, _CALLS, _WRITTEN, _ROWS, _LAST_ROWS, _OTHERS = 14, 4, 2, 40, 20, 24
 # Dtypes for functions that make a tensor from numbers. Their default is float32.
 _MADE_DTYPES = (torch.float64, torch.int64, torch.bool, torch.float32)
 _ELEMENTS = 600
@@ -91,8 +91,7 @@ def mentioned_programs(mentions: Sequence[str], seed: int) -> Iterator[Program]:
     alone = [*drawn, *itertools.chain(*map(_of_one, mentioned))]
     pairs = list(itertools.permutations(mentioned, 2))
     random.Random(seed).shuffle(pairs)
-    found_rows = itertools.chain.from_iterable(itertools.starmap(_rows, pairs))
-    rows = list(itertools.islice(found_rows, _ROWS))
+    rows = list(_rows(pairs))
     formulas = list(_formulas(words.values(), seed))
     read = itertools.chain(with_readers(formulas), with_readers(rows))
     plain = [each for turn in itertools.zip_longest(rows, alone) for each in turn if each]
@@ -298,12 +297,16 @@ def _halves(tensor: torch.Tensor) -> torch.Tensor:
     return (tensor * 2).round() / 2 if tensor.is_floating_point() else tensor
 
 
-def _rows(first: Sequence[_Call], second: Sequence[_Call]) -> Iterator[Program]:
-    """Programs that pass the result of one operator to another: one by the first calls that fit,
-    and one by the last, which have other arguments.
+def _rows(pairs: Sequence[tuple[Sequence[_Call], Sequence[_Call]]]) -> Iterator[Program]:
+    """Programs that pass the result of one operator to another: by the first calls that fit, then
+    by the last, which have other arguments.
     """
-    one, other = _row(first, second), _row(first[::-1], second[::-1])
-    yield from (each for each in (one, other) if each)
+    first = filter(None, (_row(one, other) for one, other in pairs))
+    known = list(itertools.islice(first, _ROWS))
+    yield from known
+    texts = {text for text, _ in known}
+    last = filter(None, (_row(one[::-1], other[::-1]) for one, other in pairs))
+    yield from itertools.islice((each for each in last if each[0] not in texts), _LAST_ROWS)
 
 
 def _row(first: Sequence[_Call], second: Sequence[_Call]) -> Program | None:

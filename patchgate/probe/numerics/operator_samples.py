@@ -99,6 +99,7 @@ from patchgate.probe.numerics.sample_compiles import (
     count_compiles,
     counted_samples,
     counting_backend,
+    error_text,
     kept_bytes,
     loops_of_one_thread,
     up_to_the_first_error,
@@ -128,7 +129,6 @@ from patchgate.probe.patch.coverage import untraced
 from patchgate.probe.patch.effects import Settings
 from patchgate.probe.patch.load import module_of
 from patchgate.probe.patch.offers import compiler_of, compiles_anything, failure_of_offer
-from patchgate.probe.process.reply import lacks_a_module
 from patchgate.probe.protocol import OfferRun, RunOperators
 from patchgate.probe.simulate.needs_device import NeedsDevice, missing_answer
 from patchgate.probe.simulate.sent_tensors import OF_SENDING
@@ -1087,7 +1087,7 @@ def _outcome(samples: Sequence[Sample], run: Callable[..., list[Any]]) -> Any:
         try:
             results = _results(samples, run)[0]
         except Exception as error:
-            return _raised(error)
+            return error_text(error)
     return _rounded(results) if samples[0].how == AUTOCAST else results
 
 
@@ -1116,13 +1116,6 @@ def _rounded(results: Results) -> Results:
     """
     cast = dict.fromkeys((torch.float32, torch.float64), torch.bfloat16)
     return {part: [_cast(cast, each) for each in tensors] for part, tensors in results.items()}
-
-
-def _raised(error: Exception) -> str:
-    if lacks_a_module(error):
-        raise error
-    inner = getattr(error, "inner_exception", None) or error
-    return f"{type(inner).__name__}: {inner}".splitlines()[0][:300]
 
 
 def _results(
@@ -1281,7 +1274,7 @@ def _traced(samples: Sequence[Sample]) -> dict[int, Any]:
             if len(group) > 1:
                 groups += [[i] for i in group]
                 continue
-            results = [_raised(error)]
+            results = [error_text(error)]
         outcomes |= zip(group, results, strict=True)
     return outcomes
 
@@ -1317,7 +1310,7 @@ def _compiled(
             if needs_device:
                 continue
             found = True
-            results = [_raised(error)]
+            results = [error_text(error)]
             # Calls of the same form most likely raise too, and would use up the compiles; programs
             # have nothing in common.
             if not first.is_program:

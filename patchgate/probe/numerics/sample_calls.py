@@ -42,7 +42,7 @@ def pickled(module: Any) -> Any:
 # The most samples of one operator for each way to make them. The kinds alternate.
 _PLAIN, _GRADIENT, _STRIDED, _OTHER_DTYPE, _AROUND = 14, 12, 4, 14, 4
 _CONTAINED, _OF_A_ROW = 3, 4
-_VARIED, _VARIED_SAMPLES, _DERIVED, _RESIZED, _HALF, _NOT_NUMBERS = 12, 3, 16, 8, 6, 6
+_VARIED, _VARIED_SAMPLES, _DERIVED, _RESIZED, _HALF, _NOT_NUMBERS = 12, 3, 20, 8, 6, 6
 # Parameters that are factors.
 _FACTORS = ("beta", "alpha", "value")
 # Calls with infinities, in three dtypes each.

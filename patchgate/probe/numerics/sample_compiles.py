@@ -18,6 +18,8 @@ from patchgate.probe.numerics.backends_without_code import captured, lowered
 from patchgate.probe.numerics.derived_samples import Call, resized
 from patchgate.probe.numerics.sample_calls import REDRAWN, SLOPE, Sample, tensors_in
 from patchgate.probe.numerics.sample_differences import STEPS, Counts
+from patchgate.probe.process.reply import lacks_a_device, lacks_a_module
+from patchgate.probe.protocol import NEEDS_DEVICE
 
 Backend = Callable[[torch.fx.GraphModule, Any], Any]
 # Replaced names that may be called while a program is traced. Tables, the compiler, and methods of
@@ -120,12 +122,24 @@ def count_compiles(
         try:
             compiled(*given)
         except Exception as error:
-            inner = getattr(error, "inner_exception", None) or error
-            counts.append(f"{type(inner).__name__}: {inner}".splitlines()[0][:300])
+            counts.append(error_text(error))
             break
         counts.append(compiles_so_far())
     torch._dynamo.reset()
     return counts
+
+
+def error_text(error: Exception) -> str:
+    """The first line of an error of a sample. It begins with NEEDS_DEVICE if a package that is
+    missing may register the device. Raise the error if such a package may be its reason otherwise.
+    """
+    if lacks_a_module(error):
+        raise error
+    inner = getattr(error, "inner_exception", None) or error
+    text = f"{type(inner).__name__}: {inner}"
+    if lacks_a_device(inner):
+        text = f"{NEEDS_DEVICE}: {text}"
+    return text.splitlines()[0][:300]
 
 
 def without_errors(counts: Mapping[Any, Counts]) -> dict[Any, Counts]:

@@ -26,8 +26,10 @@ _write, _exit, _dumps = os.write, os._exit, json.dumps
 _Frame = tuple[str, int, str]
 # This machine's folder of packages, left out so that a failure reads the same everywhere.
 _INSTALLED = re.compile(r"/[^\s'\"()]*/site-packages/")
-# Torch's name for the device of a project that has given it no name.
+# Torch's name for the device of a project that has given it no name, and a part of its error for a
+# device that is named but has no module.
 _NO_DEVICE = "privateuseone"
+_NO_DEVICE_MODULE = "you should register a module by `torch._register_device_module`"
 # The most characters of a description for the host; its end, with the exception, is kept.
 _DETAIL = 6000
 # Texts by which torch, the kernel and C++ report a lack of memory.
@@ -176,6 +178,11 @@ def lacks_a_module(error: BaseException) -> bool:
         or _NO_DEVICE in said
         or f"{StandsIn.__name__}: " in said
     )
+
+
+def lacks_a_device(error: BaseException) -> bool:
+    """True if the error names a device that a missing package may register."""
+    return are_used() and _NO_DEVICE_MODULE in _text_of(error)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

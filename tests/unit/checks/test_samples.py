@@ -127,20 +127,23 @@ def test_a_pass_that_changes_numbers_may_not_move_programs_by_half_of_their_size
 
 
 @pytest.mark.parametrize(
-    ("called", "manifest", "kind"),
+    ("sample", "called", "manifest", "code", "kind"),
     [
-        (True, None, Kind.WARNING),
-        (True, "", Kind.REGRESSED),
-        (False, None, Kind.REGRESSED),
+        (WRONG, True, None, "PG512", Kind.WARNING),
+        (WRONG, True, "", "PG512", Kind.REGRESSED),
+        (WRONG, False, None, "PG512", Kind.REGRESSED),
+        (FAILS, True, None, "PG513", Kind.REGRESSED),
     ],
 )
-def test_eager_calls_within_a_scope_may_differ_unless_a_manifest_states_it(called, manifest, kind):
+def test_numbers_of_eager_calls_may_differ_within_a_scope_that_no_manifest_describes(
+    sample, called, manifest, code, kind
+):
     claims = Claims(title="Mine", scope="mine")
     patch = Patch(id="mine", path="patch.py", source="", claims=claims, manifest=manifest)
     lists = {"grown": [], "serial": [], "settings": [], "unjudged": [], "kept": KEPT}
-    metrics = {"judged": 1, "differing": [{**WRONG, "is_called": called}], **lists}
+    metrics = {"judged": 1, "differing": [{**sample, "is_called": called}], **lists}
     (verdict,) = judge_samples(CASE, patch, {"copy": ["copies"]}, metrics)
-    assert (verdict.code, verdict.kind) == ("PG512", kind)
+    assert (verdict.code, verdict.kind) == (code, kind)
 
 
 def test_a_sample_that_differs_is_shown():
