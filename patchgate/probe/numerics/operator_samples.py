@@ -151,6 +151,8 @@ _SIMULATED = 40
 # The most samples of a source that are run to see if they draw random numbers, that are kept
 # because they do, and that are kept to compare their gradients with slopes.
 _TRIED, _DRAWN, _SLOPES = 24, 6, 3
+# The runs that show if random numbers matter for the results of a call that draws some.
+_REDRAWN = 12
 # The most samples of a module if only a part of it is replaced, and the most modules that are run
 # because they call a function for which torch has no samples.
 _PARTS, _CALLERS = 36, 3
@@ -309,8 +311,12 @@ def steady(
     kept, eager = list[Sample](), list[Any]()
     compiles = dict[int, tuple[int, int]]()
     for sample in samples:
+        before = torch.get_rng_state()
         result = _outcome([sample], _call_all)
         if isinstance(result, str) or _makes_nan(sample, result):
+            continue
+        is_drawn = not torch.equal(before, torch.get_rng_state())
+        if is_drawn and not _is_drawn_alike(sample, result):
             continue
         again, counts = _outcome_and_compiles(sample)
         if is_repeated(result, again):
@@ -321,6 +327,17 @@ def steady(
         if len(kept) == most:
             break
     return [*map(_with_its_writes, kept, eager)], eager, compiles
+
+
+def _is_drawn_alike(sample: Sample, result: Results) -> bool:
+    """True if the results are the same from several states of torch's generator. Two states are too
+    few: a mask of one element is often drawn twice.
+    """
+    for seed in range(_REDRAWN):
+        torch.default_generator.manual_seed(seed)
+        if not is_repeated(result, _outcome([sample], _call_all)):
+            return False
+    return True
 
 
 def _outcome_and_compiles(sample: Sample) -> tuple[Any, tuple[int, int]]:

@@ -496,10 +496,13 @@ def _of_mixed_dtypes(sample: Sample) -> Iterator[Sample]:
 
 def _with_other_settings(sample: Sample) -> Iterator[Sample]:
     """Yield the call of an overload with other factors, then for each switch this call with the
-    switch inverted. Torch's own functions call a backward with few of these settings.
+    switch inverted. Torch's own functions call a backward with few of these settings. A function of
+    Python has no schema.
     """
-    arguments = named(sample.function)._schema.arguments
-    kinds = {argument.name: str(argument.type) for argument in arguments}
+    schema = getattr(named(sample.function), "_schema", None)
+    if schema is None:
+        return
+    kinds = {argument.name: str(argument.type) for argument in schema.arguments}
     names = [*itertools.islice(kinds, len(sample.args)), *sample.kwargs]
     values = [*sample.args, *sample.kwargs.values()]
     places = itertools.count(1)
