@@ -239,8 +239,10 @@ def _targets(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
 def _effects(case: Case, patch: Patch, answer: Answer) -> Verdicts:
     for effect in answer["effects"]:
         kind, name = effect["kind"], effect["name"]
-        declared = {kind, f"{kind} {name}", f"overwrite {name}"} & set(patch.claims.effects)
-        if not declared and name not in (patch.claims.targets or ()):
+        names = [name, *effect["older"]]
+        claims = {kind, *(f"{what} {each}" for what in (kind, "overwrite") for each in names)}
+        claimed = {*patch.claims.effects, *(patch.claims.targets or ())}
+        if claimed.isdisjoint({*claims, *names}):
             code, fact = _EFFECTS.get(kind, "PG208"), f"import, on {kind}: {name}"
             yield verdict(
                 code,
@@ -254,7 +256,8 @@ def _effects(case: Case, patch: Patch, answer: Answer) -> Verdicts:
     for about, (code, expected, claim) in _SETTINGS.items():
         for effect in answer.get(about, ()):
             fact, place = f"import, {effect['kind']} {effect['name']}", effect_place(patch, effect)
-            meant = f"{claim} {effect['name']}" in patch.claims.effects
+            names = [effect["name"], *effect["older"]]
+            meant = any(f"{claim} {each}" in patch.claims.effects for each in names)
             is_purpose = code == "PG213" and _says_its_value(patch, effect)
             # Most users compile in the thread that imports the patch, as torch's own pages do.
             suspected = code == "PG214" and patch.manifest is None
@@ -280,7 +283,8 @@ def _says_its_value(patch: Patch, effect: Answer) -> bool:
     text = dict(enumerate(patch.source.splitlines(), 1)).get(effect["line"] or 0, "")
     if "exec(" not in text:
         return _sets_a_constant(text)
-    option = re.compile(rf"[\w.]*\b{re.escape(effect['name'].rpartition('.')[2])}\s*=")
+    names = [name.rpartition(".")[2] for name in (effect["name"], *effect["older"])]
+    option = re.compile(rf"[\w.]*\b(?:{'|'.join(map(re.escape, names))})\s*=")
     executed = (node.value for node in nodes_in(ast.parse(patch.source), ast.Constant))
     return any(
         isinstance(each, str) and option.match(each) and _sets_a_constant(each) for each in executed

@@ -434,6 +434,7 @@ class Effect(TypedDict):
         #: processes, network and files.
     )
     name: str  #: The setting, call or file.
+    older: list[str]  #: The other names of a config option, by which older code knows it.
     what: str  #: What happened, for a reader.
     line: int | None  #: Of the patch.
     old: str  #: repr of a setting's value before the import.

@@ -41,10 +41,9 @@ def replaced_names(patch: Patch, answer: Answer) -> list[str]:
     """The names that running the patch changed. A config option counts only if the patch claims it
     as a target.
     """
-    options = (effect["name"] for effect in answer.get("effects", ()) if effect["kind"] == "config")
-    return sorted(
-        [*answer["changed"], *(name for name in options if name in (patch.claims.targets or ()))]
-    )
+    options = [effect for effect in answer.get("effects", ()) if effect["kind"] == "config"]
+    names = [name for option in options for name in (option["name"], *option["older"])]
+    return sorted([*answer["changed"], *{*names}.intersection(patch.claims.targets or ())])
 
 
 def by_package(answer: Answer) -> str:

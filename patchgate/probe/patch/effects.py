@@ -32,7 +32,7 @@ from patchgate.probe.patch.process_settings import (
     replaced_since,
     variables_of_c,
 )
-from patchgate.probe.patch.snapshot import config_values
+from patchgate.probe.patch.snapshot import config_values, older_names
 from patchgate.probe.process.sandbox import CACHES
 from patchgate.probe.protocol import Effect
 
@@ -98,6 +98,21 @@ _SETTERS: dict[str, Callable[[Any], None]] = {
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
+def effect_of(
+    kind: str, name: str, what: str, line: int | None = None, old: object = None
+) -> Effect:
+    """An effect, with the older names of a config option."""
+    older = older_names(name) if kind == "config" else []
+    return {
+        "kind": kind,
+        "name": name,
+        "older": older,
+        "what": what,
+        "line": line,
+        "old": repr(old),
+    }
+
+
 class Recorder:
     """Collects effects while the patch's module runs. Each effect is kept once, with the line that
     caused it first.
@@ -147,7 +162,7 @@ class Recorder:
         for kind in _USERS:
             values = getattr(now, kind)
             changed += [
-                {"kind": kind, "name": name, "what": name, "line": line, "old": repr(values[name])}
+                effect_of(kind, name, name, line, values[name])
                 for name, line in self.written.items()
                 if line and name in values and name not in names
             ]
@@ -159,13 +174,7 @@ class Recorder:
         line = line or self._line()
         if self._is_of_another_module():
             return
-        effect: Effect = {
-            "kind": kind,
-            "name": name,
-            "what": what or name,
-            "line": line,
-            "old": repr(old),
-        }
+        effect = effect_of(kind, name, what or name, line, old)
         self._effects.setdefault((kind, name), effect)
 
     def _line(self) -> int | None:
@@ -313,8 +322,7 @@ class Settings:
     def made_since(self, before: Settings) -> list[Effect]:
         """The settings that differ from `before`, as effects without a line."""
         return [
-            {"kind": kind, "name": name, "what": name, "line": None, "old": repr(old)}
-            for kind, name, old, _ in self._changes(before)
+            effect_of(kind, name, name, None, old) for kind, name, old, _ in self._changes(before)
         ]
 
     def _changes(self, before: Settings) -> Iterator[tuple[str, str, Any, Any]]:

@@ -89,7 +89,9 @@ def run_in_new_interpreter(request: RunAnew, stage: Stage) -> RunAnewResult:
         reason = _why_without_effect(name, known, request["patch"])
         if reason:
             what = f"{'set' if name in written else 'claimed'}: {reason}"
-            dead.append(Effect(kind="environment", name=name, what=what, line=None, old=""))
+            dead.append(
+                Effect(kind="environment", name=name, older=[], what=what, line=None, old="")
+            )
     missing = [name for name in request["names"] if not _is_replaced(name, changed)]
     return {"missing": missing, "dead": dead, "later": later}
 

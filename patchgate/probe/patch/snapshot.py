@@ -358,6 +358,17 @@ def config_values() -> dict[str, Any]:
     }
 
 
+def older_names(option: str) -> list[str]:
+    """The names that torch keeps for a config option which it has renamed."""
+    return [
+        f"{name}.{other}"
+        for name, module in list(sys.modules.items())
+        if isinstance(module, ConfigModule)
+        for other, entry in module._config.items()
+        if entry.alias == option
+    ]
+
+
 def _reachable(start: Any, steps: Callable[[Any], Iterable[Any]]) -> Iterator[Any]:
     """`start`, and everything that the steps reach from it, each once."""
     seen: set[int] = set()

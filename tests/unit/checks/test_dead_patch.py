@@ -22,7 +22,7 @@ NOTHING: dict[str, Any] = {"changed": [], "defined": [], "effects": [], "held": 
 FAILED = {"failure": {"cause": "raised", "stage": "patch", "signature": "boom"}}
 CHANGED = NOTHING | {"changed": ["torch.a"]}
 OPERATOR = NOTHING | {"defined": ["mine::double"]}
-SETTING = NOTHING | {"effects": [{"kind": "config", "name": "X"}]}
+SETTING = NOTHING | {"effects": [{"kind": "config", "name": "X", "older": []}]}
 SOURCE = (
     "import torch\n\n\ndef helper():\n    torch.a = 1\n\n\ndef apply(level=1):\n    helper()\n"
     "\n\ndef display_path():\n    pass\n"

@@ -20,8 +20,11 @@ def patch(**claims: Any) -> Patch:
     return Patch(id="mine", path="/p/patch.py", source="", claims=about, manifest="patch.toml")
 
 
-def effect(kind: str, name: str = "X", line: int = 7) -> dict[str, Any]:
-    return {"kind": kind, "name": name, "what": f"{name} changed", "line": line}
+def effect(
+    kind: str, name: str = "X", line: int = 7, older: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    what = f"{name} changed"
+    return {"kind": kind, "name": name, "older": [*older], "what": what, "line": line}
 
 
 TOLD: dict[str, Any] = {
@@ -139,12 +142,13 @@ def test_without_a_manifest_a_setting_that_it_could_name_is_a_note(kind, name, c
         ("config", "exec(each)\nALL = ['config.X = True', 'config.Y = 2']", False),
         ("config", "exec(each)\nALL = ['config.X = limit', 'config.Y = 2']", True),
         ("config", "exec(each)\nALL = [f'config.X = {limit}', 'config.Y.X.Z = 2']", True),
+        ("config", "exec(each)\nALL = ['config.OLDER = 2', 'config.X = limit']", False),
         ("environment", "os.environ['X'] = '1'", True),
     ],
 )
 def test_without_a_manifest_a_constant_option_may_be_what_the_patch_is_for(kind, text, is_red):
     mine = replace(patch(targets=None), manifest=None, source=text)
-    told = TOLD | {"overwritten": [effect(kind, line=1)]}
+    told = TOLD | {"overwritten": [effect(kind, line=1, older=("config.OLDER",))]}
     (verdict,) = judge_effects(CASE, mine, told, "patch.toml:3")
     assert (verdict.code, verdict.colour is Colour.RED) == ("PG213", is_red)
 
@@ -160,6 +164,9 @@ def test_a_setting_that_the_user_shall_not_choose_is_claimed_by_its_name():
     declared = ("overwrite X",)
     told = effect("environment")
     (verdict,) = judged({"effects": declared}, effects=[told], overwritten=[told])
+    assert (verdict.code, verdict.kind) == ("PG213", Kind.NOTE)
+    renamed = effect("config", "Z", older=("X",))
+    (verdict,) = judged({"effects": declared}, overwritten=[renamed])
     assert (verdict.code, verdict.kind) == ("PG213", Kind.NOTE)
     (verdict,) = judged({"effects": declared}, overwritten=[effect("environment", "Y")])
     assert (verdict.code, verdict.colour) == ("PG213", Colour.RED)
@@ -201,10 +208,16 @@ def test_without_targets_anything_may_be_replaced():
 
 @pytest.mark.parametrize(
     ("targets", "codes"),
-    [(("torch.a",), ["PG208"]), (("torch.a", "torch.config.tag"), ["PG211"]), (None, ["PG208"])],
+    [
+        (("torch.a",), ["PG208"]),
+        (("torch.a", "torch.config.tag"), ["PG211"]),
+        (("torch.a", "torch.config.older"), ["PG211"]),
+        (None, ["PG208"]),
+    ],
 )
 def test_a_config_option_may_be_a_target_and_is_a_side_effect_otherwise(targets, codes):
-    told = judged({"targets": targets}, effects=[effect("config", "torch.config.tag")])
+    option = effect("config", "torch.config.tag", older=("torch.config.older",))
+    told = judged({"targets": targets}, effects=[option])
     assert [verdict.code for verdict in told] == codes
 
 

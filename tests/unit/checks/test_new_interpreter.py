@@ -29,6 +29,7 @@ def dead(name: str) -> dict[str, Any]:
             {
                 "kind": "environment",
                 "name": name,
+                "older": [],
                 "what": "set: nothing reads it",
                 "line": None,
                 "old": "",

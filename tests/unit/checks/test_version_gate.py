@@ -53,7 +53,7 @@ def versions(
 
 def test_of_a_patch_that_replaces_nothing_its_settings_show_where_it_applies():
     def judged(kind: str, **claims: Any) -> list[Verdict]:
-        effect = {"kind": kind, "name": "X", "what": "X", "line": 1}
+        effect = {"kind": kind, "name": "X", "older": [], "what": "X", "line": 1}
         told = {
             version: {"changed": [], "effects": [effect] if version.startswith("2.11.") else []}
             for version in versions_around(TORCH)
@@ -167,7 +167,7 @@ def test_without_a_claim_it_is_only_told_where_the_patch_applies():
 
 
 def test_without_a_claim_a_setting_counts_as_a_change():
-    setting = {"changed": [], "effects": [{"kind": "config", "name": "torch.x"}]}
+    setting = {"changed": [], "effects": [{"kind": "config", "name": "torch.x", "older": []}]}
     (verdict,) = judge_versions(CASE, patch(), {TORCH: setting}, "patch.toml:2", AGAIN)
     assert verdict.actual == "changes torch or its settings on 2.11.0"
     (verdict,) = versions(lambda version: False)
@@ -271,7 +271,10 @@ def test_the_project_states_which_releases_a_patch_is_for(folder, table, first, 
 
 def test_a_patch_may_apply_by_setting_an_option_only():
     option = "torch.config.tag"
-    told = {"changed": [], "effects": [{"kind": "config", "name": option, "what": "", "line": 1}]}
+    told = {
+        "changed": [],
+        "effects": [{"kind": "config", "name": option, "older": [], "what": "", "line": 1}],
+    }
     settings = dict.fromkeys(versions_around(TORCH), told)
     (verdict,) = judge_versions(
         CASE, patch(applies_to=">=2", targets=(option,)), settings, "patch.toml:2", AGAIN
