@@ -18,7 +18,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 from unittest import mock
 
 import torch
@@ -126,7 +126,7 @@ from patchgate.probe.numerics.training_programs import (
 )
 from patchgate.probe.numerics.weight_programs import weight_programs
 from patchgate.probe.patch.coverage import untraced
-from patchgate.probe.patch.effects import Settings
+from patchgate.probe.patch.effects import settings_after
 from patchgate.probe.patch.load import module_of
 from patchgate.probe.patch.offers import compiler_of, compiles_anything, failure_of_offer
 from patchgate.probe.protocol import OfferRun, RunOperators
@@ -185,7 +185,6 @@ _OF_LOOPS = re.compile(r"^torch\._inductor\.codegen\.cpp\.")
 _OF_TRITON = re.compile(r"^torch\._inductor\.codegen\.triton\b")
 # Names that act only in a compile.
 _OF_COMPILES = re.compile(r"^torch\._(?:inductor|dynamo|functorch|decomp|subclasses)\b")
-T = TypeVar("T")
 
 
 def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
@@ -275,13 +274,6 @@ def _compiler_functions(request: RunOperators) -> list[str]:
     return [name for name in request["compiler"] if "[" not in name or is_polyfill(name)]
 
 
-def settings_after(run: Callable[[], T]) -> tuple[T, list[str]]:
-    """Run a function; return its result and the kinds and names of settings that it changes."""
-    before = Settings()
-    result = run()
-    return result, Settings().names_unlike(before)
-
-
 def _stages(request: RunOperators) -> dict[str, bool]:
     """The stages in which the replaced names can act: in eager mode, before code is made, while
     code is made, and in code for the CPU.
@@ -342,8 +334,10 @@ def _is_drawn_alike(sample: Sample, result: Results) -> bool:
 
 def _outcome_and_compiles(sample: Sample) -> tuple[Any, tuple[int, int]]:
     """Call a sample with uninitialised memory filled. Return its results, and the graphs and breaks
-    that it caused.
+    that it caused. Dynamo must not know sizes of earlier programs, which have the same file name.
     """
+    if sample.how == COMPILING:
+        torch._dynamo.reset()
     before = compiles_so_far()
     result = _outcome([sample], _filled)
     graphs, breaks = map(operator.sub, compiles_so_far(), before)

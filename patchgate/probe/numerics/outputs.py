@@ -22,7 +22,7 @@ from patchgate.probe.compile.generated_code import digest_of_code
 from patchgate.probe.compile.observe import environment, load_build
 from patchgate.probe.numerics.numeric_metrics import Outcome, Outputs
 from patchgate.probe.patch.apply import apply_patch
-from patchgate.probe.patch.effects import Settings
+from patchgate.probe.patch.effects import settings_after
 from patchgate.probe.patch.load import module_of
 from patchgate.probe.patch.offers import compiler_of, compiles_anything, failure_of_offer
 from patchgate.probe.protocol import (
@@ -135,9 +135,9 @@ def run(request: Run, stage: Stage) -> RanWorkload:
     changed = list[str]()
 
     def write() -> None:
-        before = Settings()
-        _write_outputs(request, request["outputs"], request["seeds"], small=request["small"])
-        changed.extend(Settings().names_unlike(before))
+        path, seeds, small = request["outputs"], request["seeds"], request["small"]
+        _, left = settings_after(lambda: _write_outputs(request, path, seeds, small=small))
+        changed.extend(left)
 
     missing = unmeasured(request, stage, write)
     code = [] if missing else [digest_of_code(text) for text in loaded_code()]

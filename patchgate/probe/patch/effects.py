@@ -20,11 +20,12 @@ import threading
 import types
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.utils._config_module import ConfigModule
 
+from patchgate.probe.patch.load import use_torchs_dtype
 from patchgate.probe.patch.process_settings import (
     names_of_python,
     process_settings,
@@ -95,6 +96,7 @@ _PLAIN = (bool, int, str, list, tuple, type(None))
 _SETTERS: dict[str, Callable[[Any], None]] = {
     name: getattr(torch, setter) for setter, (name, *_) in _STATES.items()
 }
+T = TypeVar("T")
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
@@ -332,6 +334,14 @@ class Settings:
                 was, now = old.get(name), new.get(name)
                 if type(was) is not type(now) or repr(was) != repr(now):
                     yield kind, name, was, now
+
+
+def settings_after(run: Callable[[], T]) -> tuple[T, list[str]]:
+    """Run a function; return its result and the kinds and names of settings that it changes."""
+    use_torchs_dtype()
+    before = Settings()
+    result = run()
+    return result, Settings().names_unlike(before)
 
 
 def _states() -> dict[str, Any]:

@@ -147,9 +147,15 @@ def built_outside() -> Iterator[None]:
     finally:  # also if a module cannot be built: later code is judged in the scope too
         for patched in entered:
             patched.enter()
-        if entered:
-            # The workloads name their dtypes; a scope's default is for its user's code.
-            _set_default_dtype(_DEFAULT_DTYPE)
+        use_torchs_dtype()
+
+
+def use_torchs_dtype() -> None:
+    """Give new tensors torch's default dtype, also within a scope that changes it: the scope's is
+    for its user's code, and workloads name their dtypes.
+    """
+    if _ENTERED:
+        _set_default_dtype(_DEFAULT_DTYPE)
 
 
 def run_patch(path: str, how: Loading, name: str = MODULE) -> AppliedPatch:
