@@ -43,6 +43,8 @@ def pickled(module: Any) -> Any:
 _PLAIN, _GRADIENT, _STRIDED, _OTHER_DTYPE, _AROUND = 14, 12, 4, 14, 4
 _CONTAINED, _OF_A_ROW = 3, 4
 _VARIED, _VARIED_SAMPLES, _DERIVED, _RESIZED, _HALF, _NOT_NUMBERS = 12, 3, 20, 8, 6, 6
+# Calls with arguments that torch's own samples lack, in float64 and in eager mode.
+_WIDE = 40
 # Parameters that are factors.
 _FACTORS = ("beta", "alpha", "value")
 # Calls with infinities, in three dtypes each.
@@ -420,7 +422,8 @@ def _in_turns(
         [replace(s, how=f"around {seed}") for seed, s in enumerate(around[:_AROUND])],
         varied[:_VARIED],
     ]
-    alone = plain[_PLAIN : _PLAIN + _EAGER]
+    wide = [cast_sample(s, torch.float64) for s in further[:_WIDE]]
+    alone = [*wide, *plain[_PLAIN : _PLAIN + _EAGER]]
     return [*flat(kinds), *(replace(sample, traced=False) for sample in alone)]
 
 

@@ -153,6 +153,24 @@ y = layer(a), *layer.state_dict().values()
 torch.nn.utils.parametrize.remove_parametrizations(layer, "weight")
 return *y, layer.weight, torch.nn.utils.fuse_linear_bn_weights(m, v, center, spread, 0.1, w, v)
 
+class Own(torch.nn.Linear):
+    moved = False
+    def _apply(self, *args, **kwargs):
+        self.moved = True
+        return super()._apply(*args, **kwargs)
+layer = torch.nn.Sequential(Own(6, 6), torch.nn.BatchNorm1d(6), torch.nn.Linear(6, 6))
+layer.load_state_dict({"0.weight": m, "0.bias": v, "2.weight": n, "2.bias": w}, strict=False)
+layer[2].weight = layer[0].weight
+layer(a).square().sum().backward()
+found = []
+for dtype in (torch.float16, torch.float64, torch.bfloat16, torch.float32):
+    layer[0].moved = False
+    x = layer.to(dtype)
+    y = layer[0].moved, x is layer, layer[2].weight is layer[0].weight
+    found += [torch.tensor(y), *(each.clone() for each in layer.state_dict().values())]
+    found += [each.grad.clone() for each in layer.parameters()]
+return found
+
 s = torch.nn.utils.rnn
 x = s.pack_padded_sequence(q[0], [3, 2], batch_first=True, enforce_sorted=False)
 return x.data, *s.pad_packed_sequence(x, batch_first=True, padding_value=2.0), s.pad_sequence(
