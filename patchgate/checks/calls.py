@@ -48,7 +48,7 @@ PG803 the replacement was never called
     shipped workloads are few, and do not call everything.
     Why: Nothing that was judged here shows what the replacement does.
     Fix: Add a workload that reaches it, a file `workloads/NAME.py` next to the patch with
-    `build(device, dtype, scale)` (docs/workloads.md), or drop the patch.
+    `build(device, dtype, scale)` (`patchgate explain workloads`), or drop the patch.
 PG805 lines of the patch that never ran
     These lines are in functions of the patch, and no workload of the suite ran them on this torch.
     Why: Lines that never ran were never judged.

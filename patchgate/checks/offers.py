@@ -62,7 +62,8 @@ PG534 an offered backend or pass was not judged in full
     `meta["val"]`, or does not recompile the module.
     Why: On this workload its numbers say little. Or users who run it twice, or another pass after
     it, may get other results.
-    Fix: Read the reason. A workload of your own that it acts on is judged too (docs/workloads.md).
+    Fix: Read the reason. A workload of your own that it acts on is judged too
+    (`patchgate explain workloads`).
 PG535 as in eager mode
     The workload was compiled with an offered backend, or run as an offered pass leaves its graphs,
     without a fault.

@@ -70,7 +70,7 @@ def _symptom(patch: Path | None) -> str:
             "the manifest has no symptom",
             where="--symptom",
             got=display_path(patch),
-            next="a table [symptom] in the manifest of the patch (docs/claims.md)",
+            next="a table [symptom] in the manifest of the patch (patchgate explain claims)",
         )
     return f"{symptom.workload}.{symptom.device}.{symptom.fact} {symptom.predicate}"
 

@@ -75,7 +75,9 @@ def gate(
     devices: Devices,
     workloads: Workloads,
     checks: tuple[str, ...] = option(
-        "--check", metavar="NAME,...", help="Only these checks or groups (docs/verdicts.md)."
+        "--check",
+        metavar="NAME,...",
+        help="Only these checks or groups; `patchgate explain --markdown` has all.",
     ),
     others: tuple[str, ...] = option("--with", type=click.Path(), help="Also install this patch."),
     requires: tuple[str, ...] = option(

@@ -269,7 +269,8 @@ class _Commands(click.Group):
 
 _EPILOG = (
     "Start with `patchgate gate path/to/patch.py`, or, without torch, `patchgate lint "
-    "path/to/package`. docs/quick-start.md has the line that completes commands in your shell."
+    "path/to/package`. `patchgate explain quick-start` has the line that completes commands in "
+    "your shell."
 )
 
 

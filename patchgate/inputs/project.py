@@ -167,7 +167,7 @@ class Project:
                     "devices",
                     "no such device profile",
                     display_path(path),
-                    "a path of a device profile, relative to the table (docs/devices.md)",
+                    "a path of a device profile, relative to the table (patchgate explain devices)",
                 )
 
     def own_workloads(self) -> list[Path]:

@@ -24,6 +24,11 @@ CORPUS = (
 )
 # The output of codes for cases of the corpus; `python -m benchmarks.corpus --examples` writes it.
 EXAMPLES = ROOT / "fixtures" / "examples.json"
+#: The pages that messages name.
+PAGES = {
+    name: ROOT / "docs" / f"{name}.md"
+    for name in ("claims", "devices", "project", "quick-start", "workloads")
+}
 MATRIX = ROOT / "ci" / "matrix.toml"
 
 

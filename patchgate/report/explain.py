@@ -121,7 +121,7 @@ def _changed_lines(before: list[str], after: list[str]) -> Iterator[str]:
 
 
 def render_catalogue() -> Iterator[str]:
-    """Lines of docs/verdicts.md."""
+    """Lines of the page of all checks and codes."""
     yield "# Every check and every code"
     yield ""
     yield (

@@ -75,7 +75,7 @@ def project_files(patch: Path) -> tuple[dict[Path, str], list[str]]:
         texts[table] = f"{table.read_text('utf-8').rstrip()}\n\n{text}" if table.is_file() else text
         lines += [
             f"{display_path(table)}: a table with this patch; every other key has a default "
-            "(docs/project.md)",
+            "(patchgate explain project)",
             *guess,
         ]
     elif path not in (known.resolve() for known in project.patch_paths()):

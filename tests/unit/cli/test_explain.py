@@ -1,15 +1,38 @@
 """`patchgate explain` as it is typed."""
 
 import ast
+import re
 
 from expecttest import assert_expected_inline
 
 from patchgate.checks.framework.find_checks import every_code
+from patchgate.model.paths import PACKAGE, PAGES, ROOT
 
 
 def test_a_code_is_explained_however_it_is_typed(command):
     status, printed, _ = command("explain", "pg301")
     assert (status, printed.splitlines()[0]) == (0, "PG301  kernel facts changed")
+
+
+def test_each_page_that_a_message_names_is_printed_and_is_in_the_wheel(command):
+    texts = [path.read_text("utf-8") for path in PACKAGE.rglob("*.py")]
+    named = {name for text in texts for name in re.findall(r"explain ([a-z][a-z-]+)", text)}
+    assert {*PAGES} <= named
+    for name, page in PAGES.items():
+        assert command("explain", name)[:2] == (0, page.read_text("utf-8"))
+        assert f'"patchgate/_shipped/docs/{name}.md"' in (ROOT / "pyproject.toml").read_text(
+            "utf-8"
+        )
+
+
+def test_no_message_names_a_page_that_a_wheel_lacks():
+    page, named = re.compile(r"docs/[a-z-]+\.md"), []
+    for path in PACKAGE.rglob("*.py"):
+        module = ast.parse(path.read_text("utf-8"))
+        texts = [each.value for each in ast.walk(module) if isinstance(each, ast.Constant)]
+        told = texts[1:] if ast.get_docstring(module) else texts
+        named += [text for text in told if isinstance(text, str) and page.search(text)]
+    assert named == []
 
 
 def test_without_a_code_all_are_listed_in_order(command):

@@ -408,7 +408,7 @@ def test_the_project_gets_a_table_and_its_results_are_ignored(command, package):
         printed,
         """\
 wrote src/engine/patches/one.toml
-pyproject.toml: a table with this patch; every other key has a default (docs/project.md)
+pyproject.toml: a table with this patch; every other key has a default (patchgate explain project)
   path = ["src"]: workloads can import the package `engine` from there
 .gitignore: results go below .patchgate/
 next: read the comments, then: patchgate gate src/engine/patches/one.py
