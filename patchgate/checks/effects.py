@@ -22,6 +22,7 @@ from patchgate.checks.framework import (
     display_path,
     does_not_run,
     failure_of,
+    names_of,
     read_codes,
     replaced_names,
     verdict_of,
@@ -238,8 +239,7 @@ def _targets(case: Case, patch: Patch, answer: Answer, where: str) -> Verdicts:
 
 def _effects(case: Case, patch: Patch, answer: Answer) -> Verdicts:
     for effect in answer["effects"]:
-        kind, name = effect["kind"], effect["name"]
-        names = [name, *effect["older"]]
+        kind, name, names = effect["kind"], effect["name"], names_of(effect)
         claims = {kind, *(f"{what} {each}" for what in (kind, "overwrite") for each in names)}
         claimed = {*patch.claims.effects, *(patch.claims.targets or ())}
         if claimed.isdisjoint({*claims, *names}):
@@ -256,8 +256,7 @@ def _effects(case: Case, patch: Patch, answer: Answer) -> Verdicts:
     for about, (code, expected, claim) in _SETTINGS.items():
         for effect in answer.get(about, ()):
             fact, place = f"import, {effect['kind']} {effect['name']}", effect_place(patch, effect)
-            names = [effect["name"], *effect["older"]]
-            meant = any(f"{claim} {each}" in patch.claims.effects for each in names)
+            meant = any(f"{claim} {each}" in patch.claims.effects for each in names_of(effect))
             is_purpose = code == "PG213" and _says_its_value(patch, effect)
             # Most users compile in the thread that imports the patch, as torch's own pages do.
             suspected = code == "PG214" and patch.manifest is None
@@ -283,7 +282,7 @@ def _says_its_value(patch: Patch, effect: Answer) -> bool:
     text = dict(enumerate(patch.source.splitlines(), 1)).get(effect["line"] or 0, "")
     if "exec(" not in text:
         return _sets_a_constant(text)
-    names = [name.rpartition(".")[2] for name in (effect["name"], *effect["older"])]
+    names = [name.rpartition(".")[2] for name in names_of(effect)]
     option = re.compile(rf"[\w.]*\b(?:{'|'.join(map(re.escape, names))})\s*=")
     executed = (node.value for node in nodes_in(ast.parse(patch.source), ast.Constant))
     return any(

@@ -483,7 +483,7 @@ def _judge_differing(
 
 def _is_meant(patch: Patch, sample: Mapping[str, Any]) -> bool:
     """True if the numbers of an eager call differ within a scope that no manifest describes: code
-    that enters the scope may want just that. No scope is there for an error.
+    that enters the scope may want just that. No code wants an error.
     """
     is_undescribed = patch.claims.scope and patch.manifest is None
     return bool(sample.get("is_called") and not sample["raises"] and is_undescribed)

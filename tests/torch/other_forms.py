@@ -10,15 +10,18 @@ import torch
 from patchgate.probe.numerics.middle_values import with_readers
 from patchgate.probe.numerics.operator_samples import program_of
 from patchgate.probe.numerics.sample_calls import Sample
+from patchgate.probe.numerics.sample_compiles import error_text
 from patchgate.probe.numerics.sample_differences import (
     NEXT_TO_ZERO,
     STEPS,
     _hard_to_read,
     _is_folded,
+    _needs_a_device,
     departure,
     grown,
     shared_memory,
 )
+from patchgate.probe.protocol import NEEDS_DEVICE
 
 ONE, HALF = torch.ones(2), torch.ones(2, dtype=torch.float16)
 MANY = torch.arange(-4.0, 5.0)
@@ -36,6 +39,15 @@ def shared(one: list[torch.Tensor], given: list[torch.Tensor]) -> str:
     ]
     assert not departure(*results[::-1])["what"]  # copies do no harm
     return str(departure(*results)["what"])
+
+
+def raised_for(device: str) -> Exception:
+    """The error for random numbers of a device without a registered module."""
+    try:
+        with torch.random.fork_rng(device_type=device):
+            raise AssertionError
+    except RuntimeError as error:
+        return error
 
 
 def what(after: list[torch.Tensor], before: list[torch.Tensor]) -> str:
@@ -131,6 +143,10 @@ print(
             "outputs of a graph": departure(
                 {"output": [ONE, HALF]}, {"output": [ONE, HALF]}, {"output": [ONE]}
             )["excess"],
+            "needs a device": [
+                _needs_a_device(each)
+                for each in (f"{NEEDS_DEVICE}: hpu", error_text(raised_for("hpu")), {})
+            ],
             "drawn": forms(drawn) == forms(program_of(sample)),
             "length": len(drawn),
             "values": len(program_of(sample)),

@@ -46,6 +46,7 @@ def test_of_results_of_another_form_or_in_shared_memory_only_those_are_shown(
     start = "def program(a):\n    x = a.exp()\n    return (x.sin(), torch.relu((m0 := (x + a))), "
     assert found["middle"] == [f"{start}x, m0)\n", f"{start}-x, -m0)\n"]
     assert found["without"] == []
+    assert found["needs a device"] == [True, False, False]  # nothing is missing here
     assert found["drawn"]
     assert found["length"] < 250 < 2500 < found["values"]
 

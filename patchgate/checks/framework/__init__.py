@@ -13,7 +13,13 @@ from patchgate.checks.framework.find_checks import (
     judge_failed,
     verdict_of,
 )
-from patchgate.checks.framework.patch_outcome import by_package, does_not_run, replaced_names, then
+from patchgate.checks.framework.patch_outcome import (
+    by_package,
+    does_not_run,
+    names_of,
+    replaced_names,
+    then,
+)
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
 from patchgate.model.policy import Kind
@@ -45,6 +51,7 @@ __all__ = [
     "fault_of",
     "held_against",
     "judge_failed",
+    "names_of",
     "read_codes",
     "replaced_names",
     "then",

@@ -42,8 +42,13 @@ def replaced_names(patch: Patch, answer: Answer) -> list[str]:
     as a target.
     """
     options = [effect for effect in answer.get("effects", ()) if effect["kind"] == "config"]
-    names = [name for option in options for name in (option["name"], *option["older"])]
-    return sorted([*answer["changed"], *{*names}.intersection(patch.claims.targets or ())])
+    names = {name for option in options for name in names_of(option)}
+    return sorted([*answer["changed"], *names.intersection(patch.claims.targets or ())])
+
+
+def names_of(effect: Answer) -> list[str]:
+    """The name of what an effect changes, and the older names of a config option."""
+    return [effect["name"], *effect["older"]]
 
 
 def by_package(answer: Answer) -> str:

@@ -499,8 +499,8 @@ def _of_mixed_dtypes(sample: Sample) -> Iterator[Sample]:
 
 def _with_other_settings(sample: Sample) -> Iterator[Sample]:
     """Yield the call of an overload with other factors, then for each switch this call with the
-    switch inverted. Torch's own functions call a backward with few of these settings. A function of
-    Python has no schema.
+    switch inverted. Torch's own functions call a backward with few of these settings. Yield
+    nothing for a Python function, which has no schema.
     """
     schema = getattr(named(sample.function), "_schema", None)
     if schema is None:

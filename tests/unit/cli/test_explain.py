@@ -16,8 +16,8 @@ def test_a_code_is_explained_however_it_is_typed(command):
 
 def test_each_page_that_a_message_names_is_printed_and_is_in_the_wheel(command):
     texts = [path.read_text("utf-8") for path in PACKAGE.rglob("*.py")]
-    named = {name for text in texts for name in re.findall(r"explain ([a-z][a-z-]+)", text)}
-    assert {*PAGES} <= named
+    word = re.compile(r"patchgate explain ([a-z][a-z-]+)")
+    assert {name for text in texts for name in word.findall(text)} == {*PAGES}
     for name, page in PAGES.items():
         assert command("explain", name)[:2] == (0, page.read_text("utf-8"))
         assert f'"patchgate/_shipped/docs/{name}.md"' in (ROOT / "pyproject.toml").read_text(
