@@ -4,7 +4,7 @@ still apply?
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 
 from patchgate.checks.framework import (
@@ -28,10 +28,13 @@ PG804 a hook or an option of the user is lost
     A custom pass that a user has installed runs only without the patch. Or a mode or an option that
     a call of torch.compile sets applies only without the patch; with it, another value applies, or
     the call fails. The result is a note if the patch sets that option itself, which is the
-    documented way to add a pass.
-    Why: The user's pass or option is disabled without any message.
+    documented way to add a pass. Or the patch's own pass calls the user's, and its key for torch's
+    caches stays the same when the user edits that pass.
+    Why: The user's pass or option is disabled without any message. Or the next version of the
+    user's pass gets the code that this one has left in the cache.
     Fix: Call what you replace, including a pass that the option holds already, and pass on all
-    arguments.
+    arguments. Let `uuid` contain the `uuid` of a pass that you call, and return None if it has
+    none.
 PG808 does not compile with hooks of the user set
     With custom passes set in Inductor's config, a small graph compiles without the patch and fails
     with it.
@@ -42,6 +45,8 @@ PG808 does not compile with hooks of the user set
 verdict = partial(verdict_of, FAMILY)
 _Options = Mapping[str, str]
 _Lost = tuple[str, _Options, _Options]
+#: An edit of the user's passes: the key that these have, and the hook's keys before and after it.
+_Edit = tuple[str, Mapping[str, str], Mapping[str, str]]
 
 
 @Check(believes="cpu", unchanged="none")
@@ -53,7 +58,35 @@ def ask_hooks(context: CheckContext, at: Instance) -> Verdicts:
     )
     effects = context.apply(at.case.torch).get("effects", ())
     own = {effect["name"].rpartition(".")[2] for effect in effects if effect["kind"] == "config"}
-    return judge_hooks(at.case, context.patch, unpatched, patched, own)
+    yield from judge_hooks(at.case, context.patch, unpatched, patched, own)
+    yield from judge_keys(at.case, context.patch, _edits(context, at.case, patched))
+
+
+def _edits(context: CheckContext, case: Case, patched: Answer) -> Iterator[_Edit]:
+    """Edit the user's passes, without a key and with one, if a pass of the patch calls them."""
+    keys = patched.get("keys")
+    if not keys:
+        return
+    ask = partial(context.ask_once, case.torch, "hooks", "cpu", patch=context.patch)
+    if any(keys.values()):
+        yield "no key", keys, ask(edited=True).get("keys", {})
+    before, after = (ask(keyed=True, edited=edited).get("keys", {}) for edited in (False, True))
+    yield "a key", before, after
+
+
+def judge_keys(case: Case, patch: Patch, edits: Iterable[_Edit]) -> Verdicts:
+    """PG804 for each hook where the key of the patch's pass stays the same after an edit of the
+    user's pass that it calls.
+    """
+    stays: dict[str, str] = {}
+    for has, before, after in edits:
+        for name, key in before.items():
+            if key and key == after.get(name):
+                stays.setdefault(name, f"the same after an edit of the user's pass, which has {has}")
+    for name, actual in sorted(stays.items()):
+        yield verdict(
+            "PG804", Kind.REGRESSED, case, name, "another key", actual, patch.place, item="key of"
+        )
 
 
 def judge_hooks(

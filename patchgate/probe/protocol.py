@@ -109,6 +109,13 @@ class Patched(OnDevice, Loading, total=False):
     later: dict[str, str]
 
 
+class CallHooks(Patched, total=False):
+    """A question that sets passes as a user does before the patch is run."""
+
+    keyed: bool  #: The user's passes have a key of their own for torch's caches.
+    edited: bool  #: The user has edited them: they have another text, and another key.
+
+
 class _Workload(Patched):
     workload: str  #: Name, or "sentinel" for the probe's own.
     workload_path: str  #: A Python file with the function `build(device, dtype, size)`.
@@ -415,6 +422,8 @@ class Hooks(TypedDict):
     replaced: list[
         str
     ]  #: The hooks that hold another pass once the patch is installed and its scope entered.
+    #: The hooks that hold a pass that calls the user's -> the key of that pass for torch's caches.
+    keys: dict[str, str]
     #: Way to call torch.compile -> option that it asks for -> what Inductor gets.
     asked: dict[str, dict[str, str]]
 
@@ -599,6 +608,6 @@ QUESTIONS = {
     ),
     "surface": Exchange(InspectSurface, Surface, "patch.live_api:inspect_surface"),
     "undone": Exchange(FindUndone, Undone, "patch.apply:undone"),
-    "hooks": Exchange(Patched, Hooks, "compile.options:call_hooks"),
+    "hooks": Exchange(CallHooks, Hooks, "compile.options:call_hooks"),
     "functions": Exchange(ReadPatch, Functions, "patch.coverage:read_functions", is_own=True),
 }

@@ -4,10 +4,14 @@ that reach the compiler.
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 from unittest import mock
 
@@ -20,7 +24,7 @@ from patchgate.probe.compile import sentinel
 from patchgate.probe.compile.capture import capture
 from patchgate.probe.compile.observe import environment
 from patchgate.probe.patch.apply import apply_patch
-from patchgate.probe.protocol import Facts, Function, Hooks, Observe, OptionFacts, Patched, Stage
+from patchgate.probe.protocol import CallHooks, Facts, Function, Hooks, Observe, OptionFacts, Stage
 
 # Hooks that return scheduler nodes; all other hooks change a graph in place.
 _RETURN_NODES = ("_pre_fusion_custom_pass", "_post_fusion_custom_pass")
@@ -32,6 +36,24 @@ _HOOKS = (
     "post_grad_custom_post_pass",
     *_RETURN_NODES,
 )
+# The user's passes. One that is edited has another text, and one with a key another key.
+_PASSES = "passes_of_the_user"
+_KEYED = """
+from torch._inductor.custom_graph_pass import CustomGraphPass
+class Keyed(CustomGraphPass):
+    def __init__(self, passed):
+        self.passed = passed
+    def __call__(self, graph):
+        self.passed(graph)
+    def uuid(self):
+        return "edit {edit}"
+"""
+_PASS = """
+def {name}(*args, **kwargs):
+    edit = {edit}
+    calls["{name}"] += 1
+    return {result}
+"""
 # Values that differ from the options' defaults, for options that no mode sets.
 _OPTIONS = {"split_reductions": False, "inplace_buffers": False}
 _Compiles = Callable[[Callable[[Tensor], Tensor]], Function]
@@ -48,30 +70,54 @@ def observe_options(request: Observe, stage: Stage) -> OptionFacts:
     return {"facts": facts, "environment": environment()}
 
 
-def call_hooks(request: Patched, stage: Stage) -> Hooks:
+def call_hooks(request: CallHooks, stage: Stage) -> Hooks:
     """Report which of the user's hooks into the compiler are called, and which options of a call
     reach it.
     """
     calls: Counter[str] = Counter()
-    hooks = {name: _counting(calls, name) for name in _HOOKS if hasattr(config, name)}
-    for name, hook in hooks.items():  # set before the patch, as by a user
-        setattr(config, name, hook)
-    apply_patch(request, stage)
-    stage("compile")
-    capture(sentinel.build, dtype=torch.float32, dynamic=False, profile=request["profile"])
-    now = {name: getattr(config, name) for name in hooks}
-    # An option that the patch has switched off holds no other pass.
-    replaced = [name for name in hooks if callable(now[name]) and now[name] is not hooks[name]]
-    called = dict(calls)
-    return {"called": called, "replaced": replaced, "asked": _options_in_force()}
+    names = [name for name in _HOOKS if hasattr(config, name)]
+    with TemporaryDirectory() as folder:
+        passes = _passes_of_the_user(Path(folder), names, is_edited=request.get("edited", False))
+        passes.calls = calls
+        hooks = {name: getattr(passes, name) for name in names}
+        if request.get("keyed"):
+            keyed = [name for name in names if name not in _RETURN_NODES]
+            hooks |= {name: passes.Keyed(hooks[name]) for name in keyed}
+        for name, hook in hooks.items():  # set before the patch, as by a user
+            setattr(config, name, hook)
+        apply_patch(request, stage)
+        stage("compile")
+        capture(sentinel.build, dtype=torch.float32, dynamic=False, profile=request["profile"])
+        now = {name: getattr(config, name) for name in names}
+        # An option that the patch has switched off holds no other pass.
+        replaced = [name for name in names if callable(now[name]) and now[name] is not hooks[name]]
+        keys = {name: _key(now[name]) for name in replaced if calls[name]}
+        called = dict(calls)
+        asked = _options_in_force()
+    return {"called": called, "replaced": replaced, "keys": keys, "asked": asked}
 
 
-def _counting(calls: Counter[str], name: str) -> Function:
-    def hook(*args: Any, **kwargs: Any) -> Any:
-        calls[name] += 1
-        return args[0] if name in _RETURN_NODES else None
+def _passes_of_the_user(folder: Path, names: Sequence[str], *, is_edited: bool) -> Any:
+    """The module with the user's passes. It is a file, because a key may be made of their text."""
+    text = _KEYED.format(edit=int(is_edited))
+    for name in names:
+        result = "args[0]" if name in _RETURN_NODES else None
+        text += _PASS.format(name=name, edit=int(is_edited), result=result)
+    (folder / f"{_PASSES}.py").write_text(text, encoding="utf-8")
+    sys.path.insert(0, str(folder))
+    try:
+        return importlib.import_module(_PASSES)
+    finally:
+        sys.path.remove(str(folder))
 
-    return hook
+
+def _key(value: Any) -> str:
+    """The key of a pass; empty if it has none, so that torch keeps no code of its graphs."""
+    try:
+        key = value.uuid()
+    except Exception:  # torch's caches raise it too, where they ask
+        return ""
+    return "" if key is None else repr(key)
 
 
 class _Reached(Exception):

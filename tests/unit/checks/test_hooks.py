@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from patchgate.checks.hooks import judge_hooks
+from patchgate.checks.hooks import judge_hooks, judge_keys
 from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model.policy import Colour, Kind
 from patchgate.model.records import Case, Cause, Verdict
@@ -128,3 +128,14 @@ def test_option_that_the_patch_sets_itself_is_a_note():
     )
     (verdict,) = judge_hooks(CASE, PATCH, *sides, {"inplace_buffers"})
     assert (verdict.code, verdict.colour) == ("PG804", Colour.GREY)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_red"),
+    [("a", "a", True), ("a", "b", False), ("", "", False), ("a", "", False)],
+)
+def test_a_key_that_an_edit_of_the_users_pass_does_not_change_is_red(before, after, is_red):
+    edits = [("no key", {"hook": ""}, {}), ("a key", {"hook": before}, {"hook": after})]
+    verdicts = list(judge_keys(CASE, PATCH, edits))
+    assert [each.code for each in verdicts if each.colour is Colour.RED] == ["PG804"] * is_red
+    assert [each.subject for each in verdicts] == ["key of hook"] * is_red

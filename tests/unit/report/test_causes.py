@@ -44,6 +44,7 @@ TABLE = [
     (RED, "PG532", "", "offered"),
     (RED, "PG208", "", "side effects"),
     (RED, "PG803", "", "unreached"),
+    (RED, "PG804", "", "lost for the user"),
     (RED, "PG421", "", "recompiles"),
     (RED, "PG411", "", "recompiles"),
     (RED, "PG701", "", "cache"),
