@@ -82,9 +82,7 @@ def judge_keys(case: Case, patch: Patch, edits: Iterable[_Edit]) -> Verdicts:
     for has, before, after in edits:
         for name, key in before.items():
             if key and key == after.get(name):
-                stays.setdefault(
-                    name, f"the same after an edit of the user's pass, which has {has}"
-                )
+                stays.setdefault(name, f"as before an edit of the user's pass, which has {has}")
     for name, actual in sorted(stays.items()):
         yield verdict(
             "PG804", Kind.REGRESSED, case, name, "another key", actual, patch.place, item="key of"
