@@ -86,6 +86,12 @@ def test_nothing_divides_the_smallest_integer_by_minus_one(torch: str, run: Run)
     )
 
 
+def test_random_calls_are_valid_and_the_same_each_time(torch: str, run: Run) -> None:
+    found = printed_by(run.rows[torch], "random_calls.py")
+    assert (found.pop("valid"), found.pop("ends"), found.pop("none")) == (30, 0, 0)
+    assert {key for key, holds in found.items() if holds} == {*found}
+
+
 def test_comparisons_are_numbers_in_the_interpreter(torch: str, run: Run) -> None:
     """Triton's interpreter calls the result of a comparison by the type that was compared, so that
     its bytes were taken for such numbers.

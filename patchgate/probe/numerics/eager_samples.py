@@ -110,7 +110,8 @@ def eager_calls(samples: Sequence[Sample], given: Sequence[Sample]) -> list[Samp
     found += map(_transposed, in_training[:_TRAINED])
     made = [replace(each, traced=False) for each in found]
     slopes = [s for s in given if s.how == SLOPE]
-    return [*slopes, *made, *(s for s in given if not s.traced and s.how != SLOPE)]
+    alone = [s for s in given if not s.traced and s.how != SLOPE]
+    return [*slopes, *flat([made, alone])]
 
 
 def _of_each_form(samples: Iterable[Sample]) -> list[Sample]:

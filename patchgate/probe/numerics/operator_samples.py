@@ -142,7 +142,7 @@ _TOGETHER = 20
 # a sample took 10 to 20 ms of CPU, and compiling 20 samples took 2 to 4 s.
 _TRACED, _ALONE, _COMPILED, _TELLING, _RAISING = 160, 60, 40, 18, 3
 # The most samples that run in eager mode only, and how often the inputs of a sample are moved.
-_EAGER, _MOVED = 640, 2
+_EAGER, _MOVED = 1600, 2
 # The most compiles of few groups, not counting those that search for the first sample that raises.
 # This is a count and not a time limit, so that every machine compiles the same samples.
 _COMPILES = 12
@@ -345,11 +345,15 @@ def _outcome_and_compiles(sample: Sample) -> tuple[Any, tuple[int, int]]:
 
 
 def _can_be_judged(sample: Sample) -> bool:
-    """False for a long call that has large results or fails with meta tensors, and for a call under
-    vmap if torch's own batching rule and single calls give different results.
+    """False for a long call that has large results or fails with meta tensors, for a call on a GPU
+    whose results have other shapes there than on the CPU, and for a call under vmap if torch's own
+    batching rule and single calls give different results.
     """
     if sample.how == VMAPPED:
         return _says(all, sample)
+    if sample.how == ON_A_GPU:
+        here, there = (_outcome([replace(sample, how=how)], _call_all) for how in ("", ON_A_GPU))
+        return isinstance(there, str) or departure(here, there).get("is_form") is not True
     if sample.how != LONG:
         return True
     args, kwargs = pytree.tree_map_only(
@@ -485,7 +489,7 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
     samples: dict[str, list[Sample]] = {}
     for name in names:
         if name in found:
-            of_name = _of_operator(name, found[name][:_OPERATORS])
+            of_name = _of_operator(name, _nearest(name, found[name]))
         elif name not in apart:
             of_name = {name.split(".")[-2]: _of_module(name)}
         else:
@@ -499,6 +503,14 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
     return {
         name: [title for title in known if title in judged] for name, known in titles.items()
     }, list(judged.values())
+
+
+def _nearest(name: str, ops: Sequence[Any]) -> Sequence[Any]:
+    """The first operators, and all of the replaced function's own: the modes of one function have
+    an entry each.
+    """
+    own = [op for op in ops if op.name == name.removeprefix("torch.")]
+    return own if len(own) > _OPERATORS else ops[:_OPERATORS]
 
 
 def _of_operator(name: str, ops: Sequence[Any]) -> dict[str, list[Sample]]:

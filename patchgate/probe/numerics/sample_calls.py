@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from patchgate.probe.numerics.crossed_calls import valid_calls
 from patchgate.probe.numerics.derived_samples import (
     Call,
     Parameters,
@@ -45,6 +46,9 @@ _CONTAINED, _OF_A_ROW = 3, 4
 _VARIED, _VARIED_SAMPLES, _DERIVED, _RESIZED, _HALF, _NOT_NUMBERS = 12, 3, 20, 8, 6, 6
 # Calls with arguments that torch's own samples lack, in float64 and in eager mode.
 _WIDE = 40
+# Random calls that combine arguments of others. They run in eager mode only: Inductor takes minutes
+# for a window of thirteen by thirteen elements.
+_CROSSED = 200
 # Parameters that are factors.
 _FACTORS = ("beta", "alpha", "value")
 # Calls with infinities, in three dtypes each.
@@ -86,6 +90,8 @@ BEFORE, EXPANDED_GRADIENT = "no_grad, after other calls", "the gradient expanded
 OF_A_ROW = "with one row expanded"
 #: A call with infinities and NaN among the numbers.
 INFINITE = "with infinities"
+#: A random call that combines the arguments of several others.
+CROSSED = "with other arguments"
 #: A program that compiles a module and calls it again with other weights.
 AGAIN = "called again with other weights"
 #: How a module is copied -> the function that copies it. The copy has weights of its own.
@@ -263,8 +269,9 @@ def samples_of(op: Any, called: str = "") -> list[Sample]:
     large = pytree.tree_map(_large, [(s.args, s.kwargs) for s in others[1][:2]])
     others.append([Sample(name, *call) for call in large])
     parameters = functools.partial(parameters_of, op.op, op.aten_name)
+    crossed = _crossed(op.op, plain)
     further = flat([_made(op, name, dtype, False)[:_FURTHER_DTYPE] for dtype in _FURTHER_DTYPES])
-    made = _in_turns(plain, trained, flat(others), parameters)
+    made = _in_turns(plain, trained, flat(others), parameters, crossed)
     return [*made, *(replace(sample, traced=False) for sample in further)]
 
 
@@ -282,9 +289,16 @@ def samples_of_overload(name: str, calls: Sequence[Call]) -> list[Sample]:
     # otherwise.
     is_public = "backward" not in name and not name.startswith("ops.aten._")
     parameters = functools.partial(parameters_of, named(name), "") if is_public else None
-    found = _in_turns(plain, trained, flat(others), parameters)
+    crossed = _crossed(named(name), plain) if is_public else []
+    found = _in_turns(plain, trained, flat(others), parameters, crossed)
     settings = [each for s in plain[:_VARIED_SAMPLES] for each in _with_other_settings(s)]
     return flat([found, settings[:_SETTINGS]])
+
+
+def _crossed(function: Callable[..., Any], samples: Sequence[Sample]) -> list[Sample]:
+    calls = valid_calls(function, [(s.args, s.kwargs) for s in samples], SEED, _CROSSED)
+    name = samples[0].function if samples else ""
+    return [Sample(name, args, kwargs, how=CROSSED) for args, kwargs in calls]
 
 
 def samples_of_module(owner: Any, modules: Sequence[Any]) -> list[Sample]:
@@ -376,6 +390,7 @@ def _in_turns(
     trained: list[Sample],
     others: list[Sample],
     parameters: Callable[[int], Parameters] | None,
+    crossed: list[Sample],
 ) -> list[Sample]:
     """Make further samples from those of an operator. Return some of each kind, in turns."""
     around = [s for s in plain if any(torch.is_tensor(a) and a.is_floating_point() for a in s.args)]
@@ -423,7 +438,7 @@ def _in_turns(
         varied[:_VARIED],
     ]
     wide = [cast_sample(s, torch.float64) for s in further[:_WIDE]]
-    alone = [*wide, *plain[_PLAIN : _PLAIN + _EAGER]]
+    alone = [*crossed, *wide, *plain[_PLAIN : _PLAIN + _EAGER]]
     return [*flat(kinds), *(replace(sample, traced=False) for sample in alone)]
 
 

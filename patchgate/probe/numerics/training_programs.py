@@ -82,6 +82,22 @@ return (torch.nn.utils.clip_grad_norm_(torch.nn.Parameter(a.clone()), 1.0),
     torch.nn.utils.parameters_to_vector([a, m])
 )
 
+layers = torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.Dropout(0.25))
+found = []
+with torch.random.fork_rng():
+    for reentrant in (False, True):
+        x = a.clone().requires_grad_()
+        y = torch.utils.checkpoint.checkpoint(layers, x, use_reentrant=reentrant)
+        torch.rand(2)
+        y.sum().backward()
+        found.append(x * x.grad - y)
+return [each.detach() for each in found]
+
+f = torch.nn.utils.fuse_conv_bn_weights
+x = f(m.view(6, 6, 1), v, center, spread, 0.1, w, v)
+y = f(m.view(6, 6, 1), w, center, spread, 0.1, v, None, transpose=True)
+return *x, *y, *torch.nn.utils.fuse_linear_bn_weights(m, None, center, spread, 0.1, w, v)
+
 p = torch.nn.Parameter(a.clone())
 o = torch.optim.SGD([p], lr=1.0)
 s = torch.optim.lr_scheduler
