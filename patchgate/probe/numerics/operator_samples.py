@@ -212,6 +212,7 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         sound = [i for i in traced if i not in failed]
         unjudged = [f"{samples[i].text}: raises {failed[i]} unpatched" for i in failed]
         further = _in_eager_mode(samples, given, request)
+        torch.set_grad_enabled(True)  # a trace that raised may have left it off
         (alone, results, compiles), changed = settings_after(lambda: steady(further, _EAGER))
         samples = [*(samples[i] for i in sound), *alone]
         results = [*(eager[i] for i in sound), *results]
@@ -735,6 +736,7 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         eagerly = [
             i for i, each in enumerate(every) if written["acts_eagerly"] or _is_eager_program(each)
         ]
+        torch.set_grad_enabled(True)  # a trace or a compile that raised may have left it off
         (called, compiles), changed = settings_after(lambda: _called(every, eagerly, eager, spread))
     results = {
         "compiled": compiled,
