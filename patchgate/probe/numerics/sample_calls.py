@@ -438,7 +438,7 @@ def _in_turns(
         varied[:_VARIED],
     ]
     wide = [cast_sample(s, torch.float64) for s in further[:_WIDE]]
-    alone = [*crossed, *wide, *plain[_PLAIN : _PLAIN + _EAGER]]
+    alone = [*wide, *crossed, *plain[_PLAIN : _PLAIN + _EAGER]]
     return [*flat(kinds), *(replace(sample, traced=False) for sample in alone)]
 
 
