@@ -45,7 +45,8 @@ PG808 does not compile with hooks of the user set
 verdict = partial(verdict_of, FAMILY)
 _Options = Mapping[str, str]
 _Lost = tuple[str, _Options, _Options]
-#: An edit of the user's passes: the key that these have, and the hook's keys before and after it.
+#: An edit of the user's passes: "a key" or "no key", as they have, and then for each hook the key
+#: of the patch's pass before the edit and after it.
 _Edit = tuple[str, Mapping[str, str], Mapping[str, str]]
 
 
@@ -63,7 +64,9 @@ def ask_hooks(context: CheckContext, at: Instance) -> Verdicts:
 
 
 def _edits(context: CheckContext, case: Case, patched: Answer) -> Iterator[_Edit]:
-    """Edit the user's passes, without a key and with one, if a pass of the patch calls them."""
+    """The keys before and after an edit of the user's passes, if a pass of the patch calls them.
+    The user's passes have no key of their own, then one.
+    """
     keys = patched.get("keys")
     if not keys:
         return
@@ -82,10 +85,11 @@ def judge_keys(case: Case, patch: Patch, edits: Iterable[_Edit]) -> Verdicts:
     for has, before, after in edits:
         for name, key in before.items():
             if key and key == after.get(name):
-                stays.setdefault(name, f"as before an edit of the user's pass, which has {has}")
+                stays.setdefault(name, f"the same after an edit of the user's pass with {has}")
     for name, actual in sorted(stays.items()):
+        expected = "changes with the user's pass"
         yield verdict(
-            "PG804", Kind.REGRESSED, case, name, "another key", actual, patch.place, item="key of"
+            "PG804", Kind.REGRESSED, case, name, expected, actual, patch.place, item="key of"
         )
 
 

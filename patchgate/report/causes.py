@@ -175,7 +175,7 @@ side effects: PG207 PG213 PG214 PG215 PG208 PG216 PG217 PG218 PG206 PG209 PG219
 unreached: PG803 PG802 PG801
     Part of torch does not call the replacement: there the patch has no effect.
 lost for the user: PG804
-    A pass or an option that a user has set no longer applies.
+    A pass or an option that a user has set no longer applies, or edits of it do not.
 recompiles: PG423 PG421 PG422 PG412 PG411
     With the patch, torch compiles more often, or stops compiling, when sizes or instances change.
 cache: PG701 PG707 PG703 PG704 PG702

@@ -47,4 +47,14 @@ found["counts"] = [
     count_compiles(function, itertools.repeat(((ONE,), {})), backend, most)
     for function, most in ((broken, 2), (torch.exp, 1))
 ]
+
+
+@torch.no_grad()
+def looked_up(places: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.embedding_bag(places, torch.ones(4, 2), offsets)
+
+
+calls = [((torch.tensor([0, 1, 2, 3][:length]), torch.tensor([0, 2])), {}) for length in (4, 1)]
+errors = count_compiles(looked_up, iter(calls), backend, 2)
+found["gradients"] = [isinstance(errors[-1], str), torch.is_grad_enabled()]
 print(json.dumps(found))

@@ -74,6 +74,7 @@ def test_samples_before_and_after_a_break_are_compiled(torch: str, run: Run) -> 
     assert found["without one"] == [["exp", "sin"]]
     assert found["attention"] == [2]
     assert found["counts"] == [[[2, 2], [0, 0]], [[1, 0]]]
+    assert found["gradients"] == [True, True]  # the error has not left them off
 
 
 def test_nothing_divides_the_smallest_integer_by_minus_one(torch: str, run: Run) -> None:

@@ -115,14 +115,15 @@ def _arguments(function: Callable[..., Any], call: Call) -> _Arguments:
     """
     args, kwargs = call
     try:
-        names = [*inspect.signature(function).parameters.values()]
+        parameters = [*inspect.signature(function).parameters.values()]
     except (TypeError, ValueError):
-        names = []
-    by_name = {each.name for each in names if each.kind is each.POSITIONAL_OR_KEYWORD}
+        parameters = []
     found: _Arguments = {}
     for place, value in enumerate(args):
-        name = names[place].name if place < len(names) else ""
-        found[name if place and name in by_name else place] = value
+        parameter = parameters[place] if place < len(parameters) else None
+        by_name = parameter and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        # The first argument stays where it is: some functions name it otherwise than their methods.
+        found[parameter.name if place and parameter and by_name else place] = value
     return found | kwargs
 
 

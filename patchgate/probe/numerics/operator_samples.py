@@ -71,6 +71,7 @@ from patchgate.probe.numerics.random_programs import random_programs
 from patchgate.probe.numerics.sample_calls import (
     AGAIN,
     AUTOCAST,
+    CROSSED,
     DRAWN,
     EXPANDED_GRADIENT,
     HALVES,
@@ -210,9 +211,9 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         # Samples that torch itself does not trace are not judged.
         failed = {i: result for i, result in traced.items() if isinstance(result, str)}
         sound = [i for i in traced if i not in failed]
-        unjudged = [f"{samples[i].text}: raises {failed[i]} unpatched" for i in failed]
+        unjudged = _without_random_calls(by_source)
+        unjudged += [f"{samples[i].text}: raises {failed[i]} unpatched" for i in failed]
         further = _in_eager_mode(samples, given, request)
-        torch.set_grad_enabled(True)  # a trace that raised may have left it off
         (alone, results, compiles), changed = settings_after(lambda: steady(further, _EAGER))
         samples = [*(samples[i] for i in sound), *alone]
         results = [*(eager[i] for i in sound), *results]
@@ -237,6 +238,22 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
     }
     save_outputs(written, path)
     return titles
+
+
+def _without_random_calls(by_source: Sequence[Sequence[Sample]]) -> list[str]:
+    """A text for each function without random calls. It may depend on the machine whether one of
+    them ends the process.
+    """
+    names = {
+        sample.function
+        for samples in by_source
+        for sample in samples[:1]
+        if all(each.how != CROSSED for each in samples)
+    }
+    functions = (name for name in sorted(names) if callable(named(name)))
+    return [
+        f"{name}: no random calls, none was valid or one ended the process" for name in functions
+    ]
 
 
 def _described(samples: Sequence[Sample]) -> dict[str, Any]:
@@ -490,7 +507,7 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
     samples: dict[str, list[Sample]] = {}
     for name in names:
         if name in found:
-            of_name = _of_operator(name, _nearest(name, found[name]))
+            of_name = _of_operator(name, _sampled_entries(name, found[name]))
         elif name not in apart:
             of_name = {name.split(".")[-2]: _of_module(name)}
         else:
@@ -506,9 +523,9 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
     }, list(judged.values())
 
 
-def _nearest(name: str, ops: Sequence[Any]) -> Sequence[Any]:
-    """The first operators, and all of the replaced function's own: the modes of one function have
-    an entry each.
+def _sampled_entries(name: str, ops: Sequence[Any]) -> Sequence[Any]:
+    """The first OpInfos of a replaced name, or all of a function that has more: each mode of
+    `interpolate` has one.
     """
     own = [op for op in ops if op.name == name.removeprefix("torch.")]
     return own if len(own) > _OPERATORS else ops[:_OPERATORS]
@@ -736,7 +753,6 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         eagerly = [
             i for i, each in enumerate(every) if written["acts_eagerly"] or _is_eager_program(each)
         ]
-        torch.set_grad_enabled(True)  # a trace or a compile that raised may have left it off
         (called, compiles), changed = settings_after(lambda: _called(every, eagerly, eager, spread))
     results = {
         "compiled": compiled,
@@ -1276,6 +1292,7 @@ def run_compiled(samples: Sequence[Sample], backend: Any = "inductor") -> list[R
     dynamic = any(sample.first for sample in samples)
     compiled = torch.compile(_in_line(len(samples)), backend=backend, dynamic=dynamic)
     with (
+        torch.enable_grad(),  # as in `count_compiles`
         inductor_config.patch(OPTIONS.get(samples[0].how, {})),
         shape_config.patch(use_duck_shape=False),  # equal sizes may change independently
         # A function that breaks the graph is compiled on its own, anew for each sample.

@@ -46,8 +46,8 @@ _CONTAINED, _OF_A_ROW = 3, 4
 _VARIED, _VARIED_SAMPLES, _DERIVED, _RESIZED, _HALF, _NOT_NUMBERS = 12, 3, 20, 8, 6, 6
 # Calls with arguments that torch's own samples lack, in float64 and in eager mode.
 _WIDE = 40
-# Random calls that combine arguments of others. They run in eager mode only: Inductor takes minutes
-# for a window of thirteen by thirteen elements.
+# Random calls that combine arguments of others. They run in eager mode only, since some take long
+# to compile: an average pooling with a window of nine by nine elements took 41 s of CPU.
 _CROSSED = 200
 # Parameters that are factors.
 _FACTORS = ("beta", "alpha", "value")
@@ -296,6 +296,7 @@ def samples_of_overload(name: str, calls: Sequence[Call]) -> list[Sample]:
 
 
 def _crossed(function: Callable[..., Any], samples: Sequence[Sample]) -> list[Sample]:
+    """Random calls that combine the arguments of samples of one function."""
     calls = valid_calls(function, [(s.args, s.kwargs) for s in samples], SEED, _CROSSED)
     name = samples[0].function if samples else ""
     return [Sample(name, args, kwargs, how=CROSSED) for args, kwargs in calls]

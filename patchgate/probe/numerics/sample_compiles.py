@@ -117,14 +117,16 @@ def count_compiles(
     torch._dynamo.reset()
     compiled = torch.compile(call, backend=backend)
     counts: Counts = []
-    for given in itertools.islice(calls, most):
-        counters.clear()
-        try:
-            compiled(*given)
-        except Exception as error:
-            counts.append(error_text(error))
-            break
-        counts.append(compiles_so_far())
+    # If compiled code raises under `no_grad`, Dynamo leaves gradients off. Later samples need them.
+    with torch.enable_grad():
+        for given in itertools.islice(calls, most):
+            counters.clear()
+            try:
+                compiled(*given)
+            except Exception as error:
+                counts.append(error_text(error))
+                break
+            counts.append(compiles_so_far())
     torch._dynamo.reset()
     return counts
 
