@@ -264,7 +264,7 @@ def _run_samples(context: CheckContext, torch: str) -> Answer:
         seed = context.run.seed
         mentions = _mentions(context.patch) if acts_on_graphs or seed else []
         making = {**names, "mentions": mentions, "seed": seed}
-        answers["unpatched"] = known = ask(patch=None, outputs=str(made), **making)
+        answers["unpatched"] = known = _made(partial(ask, patch=None, outputs=str(made), **making))
         if "failure" in known or _not_judged(known):
             return answers
         again = partial(
@@ -300,6 +300,13 @@ def _run_samples(context: CheckContext, torch: str) -> Answer:
             answers["unpatched"] |= {k: v for k, v in asked.items() if k == "failure"}
             answers["compared"] = asked if "failure" in asked else compare(ours, theirs)
     return answers
+
+
+def _made(ask: Callable[..., Answer]) -> Answer:
+    """The answer with random calls; without them if an operator ends the process for one."""
+    answer = ask(random_calls=True)
+    failed = failure_of(answer)
+    return ask(random_calls=False) if failed and failed.cause is Cause.CRASHED else answer
 
 
 def _is_coverage_asked(context: CheckContext, torch: str) -> bool:

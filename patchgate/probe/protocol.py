@@ -182,6 +182,7 @@ class RunOperators(Sample, total=False):
     #: Functions that the text of the patch names, for programs that a pass or a backend may act on.
     mentions: list[str]
     seed: int  #: Make random programs of this seed only; 0: the samples of the names.
+    random_calls: bool  #: Also make random calls, for some of which operators end the process.
     unpatched: str  #: The file that was written for these names without the patch.
     only: list[
         int

@@ -67,6 +67,7 @@ def differences_of_torch(run: Run, torch: str, servers: Servers) -> tuple[int, l
     """
     ask = partial(runner_of(run, servers).ask, torch, profile=run.profile("cpu"))
     making = {"names": [_ANY], "kernels": [_ANY], "mentions": [], "seed": run.seed}
+    making["random_calls"] = False
     making |= {kind: [] for kind in ("passes", "joint", "compiler", "training", "keys", "offers")}
     again: dict[str, Any] = {"as_patched": True, "simulated": None, "offers": []}
     with TemporaryDirectory() as folder:

@@ -1,17 +1,14 @@
 """Random calls of an operator that combine the arguments of known calls.
 
 Many faults need several arguments at once: a window that reaches beyond an image of odd size, with
-`ceil_mode` and a gradient. Torch's samples vary few arguments together. Not all calls are valid:
-eager mode shows which.
+`ceil_mode` and a gradient. Torch's samples vary few arguments together. A third to a half of the
+calls are valid: eager mode shows which.
 """
 
 from __future__ import annotations
 
 import inspect
-import os
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any
 
@@ -33,59 +30,9 @@ _SIZES = (1, 2, 3, 4, 5, 7, 9, 13)
 _DTYPES = (torch.float64, torch.bfloat16)
 # The most elements of a list of integers, such as sizes or widths, that change at once.
 _CHANGED = 2
-# Calls that are tried for each that is wanted: a third to a half of them are valid.
-_TRIES = 4
-_VALID, _REFUSED = b"1", b"0"
 
 
-def valid_calls(
-    function: Callable[..., Any], calls: Sequence[Call], seed: int, most: int
-) -> list[Call]:
-    """At most `most` random calls that the function takes, with a gradient if they ask for one;
-    none if one of them ends the process, because others may then read any memory.
-    """
-    tried = [*islice(crossed(function, calls, seed), _TRIES * most)]
-    answers, reply = os.pipe()
-    process = os.fork()
-    if not process:
-        _try_all(function, tried, reply)
-    os.close(reply)
-    with os.fdopen(answers, "rb") as pipe:
-        found = pipe.read()
-    _, status = os.waitpid(process, 0)
-    if status:
-        return []
-    valid = (call for call, is_valid in zip(tried, found, strict=True) if is_valid == ord(_VALID))
-    return [*islice(valid, most)]
-
-
-def _try_all(function: Callable[..., Any], calls: Iterable[Call], reply: int) -> None:
-    """Write for each call if it is valid, and end the process."""
-    status = 1
-    try:
-        warnings.simplefilter("ignore")
-        os.write(reply, b"".join(_answer(function, call) for call in calls))
-        status = 0
-    finally:
-        os._exit(status)
-
-
-def _answer(function: Callable[..., Any], call: Call) -> bytes:
-    args, kwargs = call
-    try:
-        results = pytree.tree_leaves(function(*args, **kwargs))
-        trained = [r for r in results if isinstance(r, torch.Tensor) and r.requires_grad]
-        leaves = [t for t in pytree.tree_leaves(call) if isinstance(t, torch.Tensor)]
-        wanted = [t for t in leaves if t.requires_grad]
-        if trained:
-            ones = [torch.ones_like(each) for each in trained]
-            torch.autograd.grad(trained, wanted, ones, allow_unused=True)
-    except Exception:
-        return _REFUSED
-    return _VALID
-
-
-def crossed(function: Callable[..., Any], calls: Sequence[Call], seed: int) -> Iterator[Call]:
+def crossed_calls(function: Callable[..., Any], calls: Sequence[Call], seed: int) -> Iterator[Call]:
     """Yield calls without end. The same seed gives the same calls."""
     draw = Random(seed)
     known = [_arguments(function, call) for call in calls]
@@ -176,7 +123,7 @@ def _with_other_tensors(draw: Random, call: Call) -> Call:
         if not isinstance(leaf, torch.Tensor):
             return leaf
         if leaf.dtype is torch.int64 and is_last and leaf.numel():
-            leaf = leaf.clone()
+            leaf = leaf.clone(memory_format=torch.contiguous_format)
             leaf.view(-1)[draw.randrange(leaf.numel())] = -1
         if leaf.dtype is not torch.float32:
             return leaf

@@ -192,7 +192,6 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
     """Make samples for the replaced names, run them in eager mode and traced, and write them with
     their results. Return the source of each name's samples.
     """
-    torch.set_num_threads(1)  # before any sample is made: no fork keeps a pool of threads
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         titles, by_source = _sources(request)
@@ -211,8 +210,7 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         # Samples that torch itself does not trace are not judged.
         failed = {i: result for i, result in traced.items() if isinstance(result, str)}
         sound = [i for i in traced if i not in failed]
-        unjudged = _without_random_calls(by_source)
-        unjudged += [f"{samples[i].text}: raises {failed[i]} unpatched" for i in failed]
+        unjudged = [f"{samples[i].text}: raises {failed[i]} unpatched" for i in failed]
         further = _in_eager_mode(samples, given, request)
         (alone, results, compiles), changed = settings_after(lambda: steady(further, _EAGER))
         samples = [*(samples[i] for i in sound), *alone]
@@ -233,27 +231,28 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         "serial": serial,
         "compiled": {},
         "simulated": {},
-        "unjudged": unjudged,
+        "unjudged": [*_without_random_calls(request, by_source, alone), *unjudged],
         "settings": changed,
     }
     save_outputs(written, path)
     return titles
 
 
-def _without_random_calls(by_source: Sequence[Sequence[Sample]]) -> list[str]:
-    """A text for each function without random calls. It may depend on the machine whether one of
-    them ends the process.
-    """
+def _without_random_calls(
+    request: RunOperators, by_source: Sequence[Sequence[Sample]], called: Sequence[Sample]
+) -> list[str]:
+    """A text for each function of which no random call is among those that were called."""
+    if not _stages(request)["acts_eagerly"]:
+        return []
     names = {
         sample.function
         for samples in by_source
         for sample in samples[:1]
-        if all(each.how != CROSSED for each in samples)
+        if callable(named(sample.function))
     }
-    functions = (name for name in sorted(names) if callable(named(name)))
-    return [
-        f"{name}: no random calls, none was valid or one ended the process" for name in functions
-    ]
+    names -= {sample.function for sample in called if sample.how == CROSSED}
+    reason = "none was valid" if request["random_calls"] else "one ended the process"
+    return [f"{name}: no random calls, {reason}" for name in sorted(names)]
 
 
 def _described(samples: Sequence[Sample]) -> dict[str, Any]:
@@ -276,6 +275,8 @@ def _in_eager_mode(
         found = eager_calls(samples, given)
     else:
         found = [*filter(_is_eager_program, given)]
+    if not request["random_calls"]:
+        found = [each for each in found if each.how != CROSSED]
     return [each for each in (*found, *_weights(request["offers"])) if _can_be_judged(each)]
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from patchgate.probe.numerics.crossed_calls import valid_calls
+from patchgate.probe.numerics.crossed_calls import crossed_calls
 from patchgate.probe.numerics.derived_samples import (
     Call,
     Parameters,
@@ -46,9 +46,10 @@ _CONTAINED, _OF_A_ROW = 3, 4
 _VARIED, _VARIED_SAMPLES, _DERIVED, _RESIZED, _HALF, _NOT_NUMBERS = 12, 3, 20, 8, 6, 6
 # Calls with arguments that torch's own samples lack, in float64 and in eager mode.
 _WIDE = 40
-# Random calls that combine arguments of others. They run in eager mode only, since some take long
-# to compile: an average pooling with a window of nine by nine elements took 41 s of CPU.
-_CROSSED = 200
+# Random calls that combine arguments of others, of which a third to a half are valid. They run in
+# eager mode only, since some take long to compile: an average pooling with a window of nine by nine
+# elements took 41 s of CPU.
+_CROSSED = 400
 # Parameters that are factors.
 _FACTORS = ("beta", "alpha", "value")
 # Calls with infinities, in three dtypes each.
@@ -297,9 +298,12 @@ def samples_of_overload(name: str, calls: Sequence[Call]) -> list[Sample]:
 
 def _crossed(function: Callable[..., Any], samples: Sequence[Sample]) -> list[Sample]:
     """Random calls that combine the arguments of samples of one function."""
-    calls = valid_calls(function, [(s.args, s.kwargs) for s in samples], SEED, _CROSSED)
+    calls = crossed_calls(function, [(s.args, s.kwargs) for s in samples], SEED)
     name = samples[0].function if samples else ""
-    return [Sample(name, args, kwargs, how=CROSSED) for args, kwargs in calls]
+    return [
+        Sample(name, args, kwargs, how=CROSSED)
+        for args, kwargs in itertools.islice(calls, _CROSSED)
+    ]
 
 
 def samples_of_module(owner: Any, modules: Sequence[Any]) -> list[Sample]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -341,6 +342,17 @@ def test_errors_around_samples_and_time_limits_are_judged_by_the_unpatched_side(
     assert found.code == code
 
 
+def _context_that_asks(ask: Callable[..., dict[str, Any]]) -> Any:
+    return SimpleNamespace(
+        apply=lambda torch: {"changed": ["torch.add"], "replacements": {"torch.add": [3]}},
+        ask_building=ask,
+        leaves_functions_unreached=lambda torch: False,
+        differences=print,
+        patch=Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine")),
+        run=SimpleNamespace(profile=None, devices=(), seed=0, asks=lambda check, family: True),
+    )
+
+
 @pytest.mark.parametrize(("cause", "is_alike"), [("hung", True), ("raised", False)])
 def test_after_a_time_limit_the_unpatched_side_does_the_same_work_in_half_the_time(cause, is_alike):
     asked: list[dict[str, Any]] = []
@@ -354,19 +366,30 @@ def test_after_a_time_limit_the_unpatched_side_does_the_same_work_in_half_the_ti
             **({"failure": failure} if request["patch"] else {}),
         }
 
-    context: Any = SimpleNamespace(
-        apply=lambda torch: {"changed": ["torch.add"], "replacements": {"torch.add": [3]}},
-        ask_building=ask,
-        leaves_functions_unreached=lambda torch: False,
-        differences=print,
-        patch=Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine")),
-        run=SimpleNamespace(profile=None, devices=(), seed=0, asks=lambda check, family: True),
-    )
-    answers = _run_samples(context, "2.11.0")
+    answers = _run_samples(_context_that_asks(ask), "2.11.0")
     assert "failure" not in answers["unpatched"]
     _, patched, again = asked
     assert again.get("as_patched", False) is is_alike
     assert again["compiles"] == patched["compiles"] / (2 if is_alike else 1)
+
+
+@pytest.mark.parametrize(("cause", "made"), [("crashed", [True, False]), ("hung", [True])])
+def test_an_operator_that_ends_the_process_gets_no_random_calls(cause, made):
+    asked: list[bool] = []
+
+    def ask(torch: str, question: str, device: str, **request: Any) -> dict[str, Any]:
+        if "random_calls" in request:
+            asked.append(request["random_calls"])
+        failure = {"cause": cause, "stage": "run", "signature": "SIGSEGV"}
+        return {
+            "operators": {},
+            "unmeasured": "",
+            **({"failure": failure} if request.get("random_calls") else {}),
+        }
+
+    answers = _run_samples(_context_that_asks(ask), "2.11.0")
+    assert asked == made
+    assert ("failure" in answers["unpatched"]) is (made[-1])
 
 
 @pytest.mark.parametrize(
