@@ -295,7 +295,7 @@ def _compiler_functions(request: RunOperators) -> list[str]:
 
 def _stages(request: RunOperators) -> dict[str, bool]:
     """The stages in which the replaced names can act: in eager mode, before code is made, while
-    code is made, and in code for the CPU.
+    code is made, in code for the CPU, and in the compiler at all.
     """
     alone = {*request["keys"], *_compiler_functions(request)}
     alone -= {*request["joint"], *request["kernels"]}
@@ -306,6 +306,7 @@ def _stages(request: RunOperators) -> dict[str, bool]:
         "acts_before_code": not all(of_code),
         "makes_code": any(of_code),
         "compiles": not all(map(_OF_TRITON.match, names)),
+        "changes_compiler": any(map(_OF_COMPILES.match, request["names"])),
     }
 
 
@@ -740,7 +741,9 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         serial = loops_of_one_thread() if written["serial"] is not None else None
         now = _traced(samples) if written["acts_before_code"] else {}
         groups, chosen = _compiled_groups(samples, now, written)
-        compiled = _compiled(samples, groups) if written["compiles"] else {}
+        # No line of the patch runs while torch makes code, unless it changes the compiler.
+        with contextlib.nullcontext() if written["changes_compiler"] else untraced():
+            compiled = _compiled(samples, groups) if written["compiles"] else {}
         left = [i for i in chosen if i not in compiled] if written["compiles"] else []
         simulated = _simulated(
             samples, chosen[:_SIMULATED] if written["makes_code"] else [], request

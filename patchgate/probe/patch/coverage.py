@@ -63,9 +63,10 @@ def traced(path: str, ran: LinesRun) -> Iterator[None]:
     """
 
     def trace_call(frame: FrameType, event: str, argument: Any) -> Any:
-        if id(frame.f_code) in ran.calls.names:
-            ran.calls.note(frame.f_code, callers_of(frame))
-        return _frame_tracer(ran) if frame.f_code.co_filename == path else None
+        code = frame.f_code  # once, because reading it runs the audit hooks
+        if id(code) in ran.calls.names:
+            ran.calls.note(code, callers_of(frame))
+        return _frame_tracer(ran) if code.co_filename == path else None
 
     before = sys.gettrace()
     sys.settrace(trace_call)

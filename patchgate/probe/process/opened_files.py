@@ -43,8 +43,11 @@ def note_opened_files(file: int, own: Iterable[str]) -> None:
         {f"{place}{os.sep}" for one in places for place in (one, os.path.realpath(one))}
     )
     noted: set[str] = set()
+    read = {"open", *_LIBRARIES, *_LISTS, *_OUT_OF_SIGHT}
 
     def note(event: str, arguments: tuple[Any, ...]) -> None:
+        if event not in read:  # tracing lines causes an event for each call
+            return
         name = _read_by(event, arguments, covered)
         if name and name not in noted and not f"{name}{os.sep}".startswith(covered):
             noted.add(name)
