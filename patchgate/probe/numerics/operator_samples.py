@@ -27,6 +27,7 @@ from torch.fx.experimental import _config as shape_config
 from torch.utils import _pytree as pytree
 
 from patchgate.probe.numerics.backends_without_code import without_code
+from patchgate.probe.numerics.decomposition_samples import decomposition, decomposition_samples
 from patchgate.probe.numerics.derived_samples import resized
 from patchgate.probe.numerics.eager_samples import (
     AFTER_INFERENCE,
@@ -274,7 +275,7 @@ def _in_eager_mode(
     if _stages(request)["acts_eagerly"]:
         found = eager_calls(samples, given)
     else:
-        found = [*filter(_is_eager_program, given)]
+        found = [*filter(_is_eager_alone, given)]
     if not request["random_calls"]:
         found = [each for each in found if each.how != CROSSED]
     return [each for each in (*found, *_weights(request["offers"])) if _can_be_judged(each)]
@@ -366,11 +367,16 @@ def _outcome_and_compiles(sample: Sample) -> tuple[Any, tuple[int, int]]:
 
 def _can_be_judged(sample: Sample) -> bool:
     """False for a long call that has large results or fails with meta tensors, for a call on a GPU
-    whose results have other shapes there than on the CPU, and for a call under vmap if torch's own
-    batching rule and single calls give different results.
+    whose results have other shapes there than on the CPU, for a call under vmap if torch's own
+    batching rule and single calls give different results, and for a decomposition that differs from
+    its operator.
     """
     if sample.how == VMAPPED:
         return _says(all, sample)
+    if sample.is_decomposition:
+        overload = replace(sample, function=overload_in(sample.function))
+        decomposed, called = (_outcome([each], _call_all) for each in (sample, overload))
+        return is_repeated(decomposed, called)
     if sample.how == ON_A_GPU:
         here, there = (_outcome([replace(sample, how=how)], _call_all) for how in ("", ON_A_GPU))
         return isinstance(there, str) or departure(here, there).get("is_form") is not True
@@ -387,9 +393,12 @@ def _can_be_judged(sample: Sample) -> bool:
     return elements <= _RESULTS
 
 
-def _is_eager_program(sample: Sample) -> bool:
-    """True for a program that runs in eager mode alone; it may call `torch.compile` itself."""
-    return sample.is_program and not sample.traced and sample.how != SLOPE
+def _is_eager_alone(sample: Sample) -> bool:
+    """True for a decomposition, and for a program that runs in eager mode alone, although names act
+    in the compiler only. The program may call `torch.compile` itself.
+    """
+    is_known = sample.is_program or sample.is_decomposition
+    return is_known and not sample.traced and sample.how != SLOPE
 
 
 def _makes_nan(sample: Sample, result: Results) -> bool:
@@ -509,7 +518,8 @@ def _sources(request: RunOperators) -> tuple[dict[str, list[str]], list[list[Sam
     samples: dict[str, list[Sample]] = {}
     for name in names:
         if name in found:
-            of_name = _of_operator(name, _sampled_entries(name, found[name]))
+            entries = _sampled_entries(name, found[name])
+            of_name = _of_operator(name, entries, random_calls=request["random_calls"])
         elif name not in apart:
             of_name = {name.split(".")[-2]: _of_module(name)}
         else:
@@ -533,7 +543,7 @@ def _sampled_entries(name: str, ops: Sequence[Any]) -> Sequence[Any]:
     return own if len(own) > _OPERATORS else ops[:_OPERATORS]
 
 
-def _of_operator(name: str, ops: Sequence[Any]) -> dict[str, list[Sample]]:
+def _of_operator(name: str, ops: Sequence[Any], *, random_calls: bool) -> dict[str, list[Sample]]:
     """Return operator -> its samples. If an overload is replaced, its samples come first."""
     overload = overload_in(name)
     called = "" if overload else name.removeprefix("torch.")
@@ -551,6 +561,8 @@ def _of_operator(name: str, ops: Sequence[Any]) -> dict[str, list[Sample]]:
         for title, samples in found.items():
             plain = [replace(s, function=of_calls, how=REDRAWN) for s in samples if not s.how]
             found[title] = [*_that_draw(plain), *samples]
+    if random_calls and (samples := decomposition_samples(name, ops)):
+        found[f"decomposition of {overload}"] = samples
     return found
 
 
@@ -755,7 +767,7 @@ def run_samples(written: Mapping[str, Any], request: RunOperators, path: str) ->
         }
         every = written["samples"]
         eagerly = [
-            i for i, each in enumerate(every) if written["acts_eagerly"] or _is_eager_program(each)
+            i for i, each in enumerate(every) if written["acts_eagerly"] or _is_eager_alone(each)
         ]
         (called, compiles), changed = settings_after(lambda: _called(every, eagerly, eager, spread))
     results = {
@@ -980,6 +992,8 @@ def _call(
         return around_calls(compiler(function), SLOPE) if sample.how == SLOPE else function
     if sample.is_making:
         return made_tensors(sample)
+    if sample.is_decomposition:
+        return decomposition(sample.function)
     if sample.function.startswith("op_db:"):
         name, _, variant = sample.function.removeprefix("op_db:").partition("/")
         function = next(

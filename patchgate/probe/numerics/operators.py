@@ -7,7 +7,7 @@ import itertools
 import math
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -207,11 +207,22 @@ def _copied(value: Any) -> Any:
 
 def _run_sample(op: Any, sample: Any, calls: Calls) -> None:
     """Call an operator with a sample, and run the backward of its results."""
+    _run(op.op, ((sample.input, *sample.args), sample.kwargs), calls)
+
+
+def _run(
+    function: Callable[..., Any], call: Call, calls: Calls, noise: torch.Generator | None = None
+) -> None:
+    """Make one call, and run the backward of its sum; with `noise`, of its sum with random
+    factors.
+    """
+    args, kwargs = call
     with calls:
-        result = op.op(sample.input, *sample.args, **sample.kwargs)
-        for leaf in pytree.tree_leaves(result):
+        for leaf in pytree.tree_leaves(function(*args, **kwargs)):
             if torch.is_tensor(leaf) and leaf.requires_grad:
-                leaf.sum().backward(retain_graph=True)
+                factors = torch.randn(leaf.shape, generator=noise) if noise else None
+                total = leaf.sum() if factors is None else (leaf * factors).sum()
+                total.backward(retain_graph=True)
 
 
 def _samples(op: Any) -> Iterator[Any]:
@@ -234,6 +245,17 @@ def recorded_calls(overload: str, ops: Iterable[Any]) -> list[Call]:
                     _run_sample(op, sample, calls)
     exact = [call for func, call in calls.calls if func is target]
     return exact or [_as_taken(target, *call) for func, call in calls.calls]
+
+
+def calls_of_overload(
+    overload: Any, function: Callable[..., Any], tried: Iterable[Call], seed: int
+) -> list[Call]:
+    """The calls of an overload that calls of a function make, forward and backward."""
+    calls, noise = Calls(overload.overloadpacket.__name__), torch.Generator().manual_seed(seed)
+    for call in tried:
+        with contextlib.suppress(Exception):  # a call that raises is left out
+            _run(function, call, calls, noise)
+    return [call for func, call in calls.calls if func is overload]
 
 
 def _as_taken(overload: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:

@@ -81,6 +81,8 @@ _OTHER_DTYPES = (torch.bfloat16, torch.int64, torch.float64, torch.float16, torc
 SEED = 20261123
 _PROGRAM = "def program("
 _MODULE, _OP_DB, _MAKING = "module:", "op_db:", "making:"
+#: The prefix of an entry of a table of decompositions.
+DECOMPOSITION = "decomposition:"
 #: How a deployed model is run.
 DEPLOYED = "no_grad, evaluation"
 _MODES = ("training", "evaluation", "no_grad", DEPLOYED)
@@ -125,7 +127,7 @@ _FURTHER_DTYPES = (torch.complex64, torch.uint8)
 @dataclass
 class Sample:
     """One call: `function` is a name below torch, `op_db:` and the name and variant of an OpInfo,
-    `module:` and a name below torch, or a program.
+    `module:` and a name below torch, `decomposition:` and an entry of a table, or a program.
     """
 
     function: str
@@ -152,7 +154,7 @@ class Sample:
                 lines += f", {self.how}"
             return f"{lines}: {SLOPE}" if self.how == SLOPE else lines
         name = self.function.removeprefix(_OP_DB).removeprefix(_MODULE).rstrip("/")
-        name = name.replace(_MAKING, "the tensors of ")
+        name = name.replace(_MAKING, "the tensors of ").replace(DECOMPOSITION, "")
         made = f"({_arguments(*self.made)})" if self.is_module else ""
         call = f"{name}{made}({_arguments(self.args, self.kwargs)})"
         return f"{call}, {self.how}" if self.how else call
@@ -171,6 +173,10 @@ class Sample:
     @property
     def is_module(self) -> bool:
         return self.function.startswith(_MODULE)
+
+    @property
+    def is_decomposition(self) -> bool:
+        return self.function.startswith(DECOMPOSITION)
 
     @property
     def is_making(self) -> bool:
