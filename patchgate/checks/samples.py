@@ -69,15 +69,17 @@ PG512 other results for samples of what the patch replaces
     Fix: Call the operator with the arguments that are shown. An argument that the replacement does
     not use or pass on is the most frequent reason. Of a pass, compile the small program that is
     shown.
-PG513 another outcome for samples of what the patch replaces: an error, or another dtype or shape
+PG513 another outcome for samples of what the patch replaces: an error, or another form of results
     Samples of an operator that the patch replaces, or small programs that meet its pass, raise, or
     give another shape or dtype, with the patch, and compile and run without it; also with other
     sizes and numbers than those of a first compile, with tensors of several dtypes, after a call
     in inference mode, in a backward outside of the autocast of its forward, or as a copy; or they
     mix tensors of the CPU with those of a GPU, which are run without numbers. A refused second
     derivative is not judged, nor `torch.vmap` or `out=` that is refused. Another dtype is allowed
-    to a patch that claims `numerics = "changes"`.
-    Why: Users whose model calls the operator like this get an error where it worked.
+    to a patch that claims `numerics = "changes"`. Or images in eager mode are stored in rows that
+    are stored with channels last without the patch.
+    Why: Users whose model calls the operator like this get an error where it worked. If images lose
+    their layout, the next convolution copies them, and views that fit before raise.
     Fix: Accept every argument that the replaced function accepts, and pass on to the original what
     is not handled.
 PG514 samples of what the patch replaces as without it
@@ -93,7 +95,7 @@ PG515 samples of what the patch replaces were not judged
 """)
 #: The probe's names for the samples of a pass, and for the samples of code that orders kernels.
 PROGRAMS, KERNEL_PROGRAMS = "small programs", "small programs of kernels"
-_FORM = "Give results the dtype and shape that they have without the patch."
+_FORM = "Give results the dtype, shape and layout that they have without the patch."
 _PROGRAM = (
     "Compile the small program that is shown, with the pass: it matches more than it may, or what "
     "it puts in place is not the same for these arguments."
@@ -474,7 +476,8 @@ def _judge_differing(
 ) -> Iterator[Verdict]:
     """One verdict for each kind of difference, of what is replaced or of one offer."""
     meant = [each for each in found if _is_meant(patch, each)]
-    found = [each for each in found if each not in meant]
+    laid_out = [each for each in found if each.get("is_layout") and each not in meant]
+    found = [each for each in found if each not in meant and each not in laid_out]
     failing = [each for each in found if each["raises"]]
     wrong = [each for each in found if not each["raises"]]
     if patch.claims.numerics is Numerics.CHANGES:
@@ -482,6 +485,7 @@ def _judge_differing(
         failing = [each for each in failing if not each.get("is_cast")]
     formed = [each for each in failing if each.get("is_form") and not offer]
     failing = [each for each in failing if each not in formed]
+    formed += laid_out
     yield from say("PG512", meant, fact=f"within the scope {fact}", kind=Kind.WARNING)
     yield from say("PG532" if offer else "PG512", wrong, fact=fact)
     yield from say("PG531" if offer else "PG513", failing, fact=fact)
@@ -589,7 +593,7 @@ def _advice(sample: Mapping[str, Any], of_programs: str | None) -> str | None:
     """The next step for a sample that differs; None if that of the verdict's code fits."""
     if sample["offer"]:
         return None
-    if sample.get("is_form"):
+    if sample.get("is_form") or sample.get("is_layout"):
         return _FORM
     if sample.get("is_near"):
         return _NEAR

@@ -19,8 +19,8 @@ UNPATCHED = "unpatched"
 FAILURE = "failure"
 #: 1 if a case compiles, 0 if it raises; derived from the outcome, never recorded.
 COMPILES = "compiles"
-#: The prefix of `fact` in verdicts on results with another dtype or shape.
-OTHER_FORM = "dtype or shape"
+#: The prefix of `fact` in verdicts on results with another dtype, shape or layout.
+OTHER_FORM = "form of results"
 #: Prefixes of counts by name. A name that a case does not list counts zero, if any fact of the
 #: case is known.
 HISTOGRAMS = (

@@ -145,7 +145,7 @@ does not run: PG210
 does not compile: PG301 PG504 PG513 PG706 PG413 PG808 PG401 PG431
     With the patch, what ran no longer compiles or runs: users of such models get this error.
 other form:
-    Results have another dtype or shape with the patch: code that goes on with them is hurt.
+    Results have another dtype, shape or layout with the patch: code that uses them is hurt.
 does not fit: PG101 PG104 PG103 PG102
     The patch uses private names that this torch does not have, or that take other arguments.
 changes nothing: PG221 inert

@@ -1,5 +1,5 @@
-"""Run by the Python of a torch row: the text on results of another dtype or shape, or that share
-memory; a program whose numbers are drawn, and one whose middle values are read again; as JSON.
+"""Run by the Python of a torch row: the text on results of another dtype, shape or layout, or that
+share memory; a program whose numbers are drawn, and one whose middle values are read again; as JSON.
 """
 
 import json
@@ -19,6 +19,7 @@ from patchgate.probe.numerics.sample_differences import (
     _needs_a_device,
     departure,
     grown,
+    layouts,
     shared_memory,
 )
 from patchgate.probe.protocol import NEEDS_DEVICE
@@ -26,6 +27,8 @@ from patchgate.probe.protocol import NEEDS_DEVICE
 ONE, HALF = torch.ones(2), torch.ones(2, dtype=torch.float16)
 MANY = torch.arange(-4.0, 5.0)
 TEXT = "def program(a, b):\n    return a.mean(), a[b]\n"
+IMAGES = torch.ones(2, 3, 4, 5)
+IN_CHANNELS = IMAGES.contiguous(memory_format=torch.channels_last)
 INPUTS = (torch.rand(300).requires_grad_(), torch.tensor([2, 0]))
 CHAIN = "def program(a):\n    x = a.exp()\n    return x.sin(), torch.relu(x + a)\n"
 WRITES = "def program(a):\n    x = a.exp()\n    x.add_(1)\n    return x.sin()\n"
@@ -39,6 +42,12 @@ def shared(one: list[torch.Tensor], given: list[torch.Tensor]) -> str:
     ]
     assert not departure(*results[::-1])["what"]  # copies do no harm
     return str(departure(*results)["what"])
+
+
+def laid_out(after: torch.Tensor, before: torch.Tensor, *, of_layout: bool = True) -> str:
+    """The text on equal results that are stored in two ways."""
+    results = [{"output": [each], "layout": [layouts([each])]} for each in (after, before)]
+    return str(departure(*results, of_layout=of_layout)["what"])
 
 
 def raised_for(device: str) -> Exception:
@@ -137,6 +146,13 @@ print(
                 shared([MANY[:4], MANY[3:]], []),
                 shared([ONE, MANY[1:]], [HALF, MANY[:2]]),
                 shared([MANY[::2], MANY[1::2]], [MANY[:0]]),
+            ],
+            "layouts": [
+                laid_out(IMAGES, IN_CHANNELS),
+                laid_out(IN_CHANNELS, IMAGES),
+                laid_out(IMAGES.mT.contiguous().mT, IN_CHANNELS),
+                laid_out(IMAGES[:, :1].clone(), IN_CHANNELS[:, :1].clone()),
+                laid_out(IMAGES, IN_CHANNELS, of_layout=False),
             ],
             "middle": [text for text, _ in with_readers([(CHAIN, (MANY,)), (CHAIN, (MANY,))])],
             "without": [*with_readers([(WRITES, (MANY,)), (TEXT, INPUTS)])],

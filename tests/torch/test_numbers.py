@@ -43,6 +43,8 @@ def test_of_results_of_another_form_or_in_shared_memory_only_those_are_shown(
     assert found["gross"] == [True, False, False, False]
     pairs = ("output 1 shares its memory with output 2", "output 2 shares its memory with input 2")
     assert [each.partition(":")[0] for each in found["shared"]] == [*pairs, ""]
+    lost = "output 1 is stored in rows, not with channels last"
+    assert found["layouts"] == [lost, "", "", "", ""]
     start = "def program(a):\n    x = a.exp()\n    return (x.sin(), torch.relu((m0 := (x + a))), "
     assert found["middle"] == [f"{start}x, m0)\n", f"{start}-x, -m0)\n"]
     assert found["without"] == []

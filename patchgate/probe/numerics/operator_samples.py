@@ -116,6 +116,7 @@ from patchgate.probe.numerics.sample_differences import (
     Spread,
     departure,
     is_repeated,
+    layouts,
     moved,
     shared_memory,
 )
@@ -920,16 +921,18 @@ def _called(
     results = {
         i: result
         for i, (result, _) in outcomes.items()
-        if _excess(samples[i], result, eager[i], spread[i]) > 1
+        if _excess(samples[i], result, eager[i], spread[i], of_layout=True) > 1
         and _is_judged(samples[i], result, eager[i])
     }
     compiled = {i: counts for i, (_, counts) in outcomes.items() if samples[i].how == COMPILING}
     return results, compiled
 
 
-def _excess(sample: Sample, after: Any, before: Any, spread: Spread) -> float:
+def _excess(
+    sample: Sample, after: Any, before: Any, spread: Spread, *, of_layout: bool = False
+) -> float:
     """The largest difference of a sample's results in multiples of the rounding."""
-    found = departure(after, before, spread, is_small=sample.how == SMALL)
+    found = departure(after, before, spread, is_small=sample.how == SMALL, of_layout=of_layout)
     return float(found["excess"])
 
 
@@ -1211,6 +1214,7 @@ def _results(
             "input": [*map(_plain, tensors_in(call))],
             "state": [*map(_plain, module.buffers() if module else [])],
             "shared": [_shared(sample, out, [*tensors_in(call), *_tensors_of(module)])],
+            "layout": [layouts(out)],
         }
         for sample, out, grads, call, module in zip(
             samples, outputs, gradients, given, modules, strict=True

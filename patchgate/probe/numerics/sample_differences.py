@@ -25,7 +25,7 @@ _RTOL = {
 #: The excess (a difference in multiples of the rounding) of an exception, another shape or dtype,
 #: or another integer.
 INFINITE = 1e30
-# The excess of shared memory: small, because different numbers tell more.
+# The excess of shared memory and of other layouts: small, because different numbers tell more.
 _SHARED = 2.0
 _LONGEST = 1 << 20
 # Results that differ by at most this share of their size are near: rounded, or approximated.
@@ -38,7 +38,7 @@ _USUAL = 1e6
 # An element may differ by this times the largest change in its row if inputs change by their last
 # digit.
 _MOVES = 16
-#: Part ("output", "gradient", "input", "state", "shared") -> its tensors.
+#: Part ("output", "gradient", "input", "state", "shared", "layout") -> its tensors.
 Results = dict[str, list[torch.Tensor]]
 #: Part of results -> for each tensor, the changes of its elements if inputs change by a last digit.
 Spread = Mapping[str, Sequence[torch.Tensor]]
@@ -147,7 +147,7 @@ def _differing_in_eager_mode(
         if at in known:
             continue
         before = ours["eager"][at], ours["spread"][at], ours["exact"].get(at)
-        away = departure(after, *before, is_small=_is_small(ours, at))
+        away = departure(after, *before, is_small=_is_small(ours, at), of_layout=True)
         if away["excess"] > 1:
             is_called = ours["how"][at] != COMPILING
             text = ours["texts"][at] + ", in eager mode" * is_called
@@ -275,10 +275,12 @@ def departure(
     exact: Any = None,
     *,
     is_small: bool = False,
+    of_layout: bool = False,
 ) -> dict[str, Any]:
     """The largest difference between two results in multiples of the rounding, and its place. An
     element of `after` counts as equal if it is as near to the exact value as that of `before`.
-    Outputs of small numbers must agree in two digits.
+    Outputs of small numbers must agree in two digits. With `of_layout`, outputs that are stored in
+    another order differ too.
     """
     if isinstance(after, str) or isinstance(before, str):
         raised = after if isinstance(after, str) else f"not {before}"
@@ -290,7 +292,7 @@ def departure(
     largest: dict[str, Any] = {"excess": 0.0, "what": "", "raises": False}
     is_gross = False
     for part, expected in before.items():
-        if part == "shared":
+        if part in ("shared", "layout"):
             continue
         got = after.get(part, [])
         left = [
@@ -317,6 +319,8 @@ def departure(
                 largest["unusual"] = _unusual(one, other)
     if largest["excess"] <= 1 and (what := _more_shared(after, before)):
         largest = {"excess": _SHARED, "what": what, "raises": False, "is_shared": True}
+    if of_layout and largest["excess"] <= 1 and (what := _other_layout(after, before)):
+        largest = {"excess": _SHARED, "what": what, "raises": False, "is_layout": True}
     return {**largest, "is_gross": is_gross}
 
 
@@ -383,6 +387,33 @@ def _more_shared(after: Results, before: Results) -> str:
             ]
             other = names[column] if column < len(names) else "the module's state"
             return f"output {row + 1} shares its memory with {other}: a write to one changes both"
+    return ""
+
+
+_CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+
+def layouts(outputs: Sequence[Any]) -> torch.Tensor:
+    """For each output, True if it is stored in rows, and True if it is stored with channels last. A
+    tensor with dimensions of one element may be stored in both ways.
+    """
+    forms = [
+        [each.is_contiguous(), each.is_contiguous(memory_format=_CHANNELS_LAST[each.dim()])]
+        if isinstance(each, torch.Tensor) and each.dim() in _CHANNELS_LAST
+        else [False, False]
+        for each in outputs
+    ]
+    return torch.tensor(forms)
+
+
+def _other_layout(after: Results, before: Results) -> str:
+    """The first output that is stored in rows, but with channels last in `before`; empty if there
+    is none. The next convolution then copies it, and views of its last dimensions raise.
+    """
+    for got, expected in zip(after.get("layout", []), before.get("layout", []), strict=False):
+        for number, (form, known) in enumerate(zip(got.tolist(), expected.tolist(), strict=False)):
+            if form == [True, False] and known == [False, True]:
+                return f"output {number + 1} is stored in rows, not with channels last"
     return ""
 
 

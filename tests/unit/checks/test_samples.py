@@ -154,11 +154,13 @@ def test_a_sample_that_differs_is_shown():
     )
 
 
-def test_another_dtype_or_shape_is_no_failure():
+def test_another_dtype_shape_or_layout_is_no_failure():
     cast = {**FAILS, "is_form": True, "is_cast": True, "what": "output: float32[], not float64[]"}
-    assert judge([cast])["PG513"].fact == "dtype or shape of add"
+    assert judge([cast])["PG513"].fact == "form of results of add"
     assert judge([FAILS])["PG513"].fact == "of add"
     assert judge([{**cast, "offer": "pass mine"}])["PG531"].fact == "pass mine, add"
+    laid_out = {**WRONG, "is_layout": True, "what": "output 1 is stored in rows"}
+    assert judge([laid_out], Numerics.CHANGES)["PG513"].fact == "form of results of add"
 
 
 def test_a_sample_that_differs_in_two_ways_counts_once():

@@ -22,7 +22,7 @@ TABLE = [
     (CHANGED, "PG401", "fx.ops", "code"),
     (RED, "PG504", "", "does not compile"),
     (RED, "PG513", "of mean", "does not compile"),
-    (RED, "PG513", "dtype or shape of mean", "other form"),
+    (RED, "PG513", "form of results of mean", "other form"),
     (RED, "PG706", "", "does not compile"),
     (RED, "PG413", "", "does not compile"),
     (RED, "PG103", "", "does not fit"),
