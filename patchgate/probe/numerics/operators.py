@@ -9,6 +9,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
+from unittest import mock
 
 import torch
 from torch.utils import _pytree as pytree
@@ -228,7 +229,21 @@ def _run(
 def _samples(op: Any) -> Iterator[Any]:
     gradient = op.supports_autograd and torch.float32 in op.backward_dtypes
     dtype = torch.float32 if torch.float32 in op.dtypes else torch.int64
-    yield from op.sample_inputs("cpu", dtype, requires_grad=gradient)
+    yield from samples_of_entry(op, dtype, requires_grad=gradient)
+
+
+def samples_of_entry(op: Any, dtype: torch.dtype, *, requires_grad: bool) -> Iterable[Any]:
+    """The samples of an OpInfo, made one by one. Torch first looks for a running test of its own in
+    the whole stack, which takes longer than the samples; there is none here.
+    """
+    from torch.testing._internal import common_utils
+    from torch.testing._internal.opinfo import core
+
+    with contextlib.ExitStack() as stack:
+        for module in (common_utils, core):
+            stack.enter_context(mock.patch.object(module, "extract_test_fn", lambda: None))
+        found: Iterable[Any] = op.sample_inputs("cpu", dtype, requires_grad=requires_grad)
+    return found
 
 
 def recorded_calls(overload: str, ops: Iterable[Any]) -> list[Call]:

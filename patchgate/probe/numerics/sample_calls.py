@@ -31,6 +31,7 @@ from patchgate.probe.numerics.derived_samples import (
     resized,
     trained_alone,
 )
+from patchgate.probe.numerics.operators import samples_of_entry
 from patchgate.probe.numerics.own_calls import own_modules
 from patchgate.probe.numerics.sample_differences import NEXT_TO_ZERO, SMALL, shown_tensor
 from patchgate.probe.patch.load import built_outside
@@ -694,7 +695,7 @@ def _made(op: Any, name: str, dtype: torch.dtype, gradient: bool) -> list[Sample
     found = []
     with warnings.catch_warnings(), contextlib.suppress(Exception):
         warnings.simplefilter("ignore")
-        for given in op.sample_inputs("cpu", dtype, requires_grad=gradient):
+        for given in samples_of_entry(op, dtype, requires_grad=gradient):
             found.append(Sample(name, (given.input, *given.args), dict(given.kwargs)))
     return _by_form(found)
 
