@@ -49,8 +49,9 @@ _CONSTANT = (str, bytes, tuple, type)
 _SAVED = ("orig", "old_", "saved_", "real_", "unpatched_")
 # The most functions that are followed inward from one wrapper.
 _WRAPPED_FUNCTIONS = 50
-# Lists of what exists or was compiled; torch behaves the same with and without an entry.
-_BOOKKEEPING = {
+#: Lists of what exists or was compiled, which are not compared; torch behaves the same with and
+#: without an entry.
+BOOKKEEPING = {
     "torch._dynamo.eval_frame.cached_backends",
     "torch._dynamo.trace_rules._polyfilled_function_ids",  # POLYFILLS has them by name
     "torch._library.custom_ops.OPDEF_TO_LIB",
@@ -167,7 +168,7 @@ def _inner(module: str, attributes: dict[str, Any]) -> dict[str, Any]:
         kind = type(value)
         dotted = f"{module}.{key}"
         if issubclass(kind, (dict, list, set)):
-            is_bookkeeping = key in IGNORED or dotted in _BOOKKEEPING
+            is_bookkeeping = key in IGNORED or dotted in BOOKKEEPING
             if not is_bookkeeping and identity(value) not in interpreters:
                 inner[f"{dotted}[]"] = value
         elif issubclass(kind, type) and value.__module__ == module and value.__name__ == key:
