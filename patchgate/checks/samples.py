@@ -40,20 +40,20 @@ PG512 other results for samples of what the patch replaces
     torch's own samples of an operator that the patch replaces were run with it, compiled and in
     eager mode: arguments, dtypes, strides, NaN and gradients that no workload has; second
     derivatives, a loss of one of several results, modules with hooks, copies of modules, training
-    under autocast, masks that are written between two calls, dropout with one seed, random
-    numbers that are drawn again, tensors that are sent to another process, also from each of two
-    equal GPUs, which are simulated; a batch under `torch.vmap`, more positions than half
-    precision counts, results that the caller allocates, and bfloat16 as the default dtype. What
-    draws random numbers must have the gradient that its own results have with the same seed; so
-    must small programs with dropout, where a patch acts on the graphs of forward and backward. A
-    pass meets small programs, also random ones, with integers, booleans and NaN, and formulas with
-    other numbers than its own. A patch of how kernels are ordered or fused meets programs that read
-    an input before they write it, constants, computed indices, and five options. With a patch of
-    the keys of caches, functions that differ in one thing, or in one option, are compiled with one
-    cache, into which threads write. What acts before Inductor meets programs that compile Python:
-    lists, classes, generators, hooks, changes of state, views, checkpoints, tools of `torch.fx`;
-    and calls of a function for which a patch gives Dynamo another form (`substitute_in_graph`),
-    with iterators that are read on afterwards.
+    under autocast, masks that are written between two calls, dropout with one seed, random numbers
+    that are drawn again, tensors that are sent to another process, also from each of two equal
+    GPUs, which are simulated; a batch under `torch.vmap`, more positions than half precision
+    counts, results that the caller allocates, and bfloat16 as the default dtype. What draws random
+    numbers must draw them from the generator that it is given, and must have the gradient that its
+    own results have with the same seed; so must small programs with dropout, where a patch acts on
+    the graphs of forward and backward. A pass meets small programs, also random ones, with
+    integers, booleans and NaN, and formulas with other numbers than its own. A patch of how kernels
+    are ordered or fused meets programs that read an input before they write it, constants, computed
+    indices, and five options. With a patch of the keys of caches, functions that differ in one
+    thing, or in one option, are compiled with one cache, into which threads write. What acts before
+    Inductor meets programs that compile Python: lists, classes, generators, hooks, changes of
+    state, views, checkpoints, tools of `torch.fx`; and calls of a function for which a patch gives
+    Dynamo another form (`substitute_in_graph`), with iterators that are read on afterwards.
     Programs call what is replaced in distributions, initial weights, copies of parameters, loaders
     of data and optimizers. Of a patch that changes how code is made the code for a simulated GPU is
     run too, and long loops in C++ must still be shared between threads (PG301). On some, outputs,

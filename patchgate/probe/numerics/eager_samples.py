@@ -24,6 +24,7 @@ from patchgate.probe.numerics.sample_calls import (
     EXPANDED_GRADIENT,
     HALVES,
     OF_A_ROW,
+    OWN_GENERATOR,
     REDRAWN,
     SEED,
     SLOPE,
@@ -172,6 +173,7 @@ def around_calls(function: Callable[..., Any], how: str) -> Callable[..., Any]:
         SLOPE: _with_slopes,
         REDRAWN: _redrawn,
         TRAINED_REDRAWN: _redrawn,
+        OWN_GENERATOR: _with_own_generator,
         VMAPPED: _vmapped,
         INTO_OUT: _into_out,
         HALF_BY_DEFAULT: _with_half_by_default,
@@ -364,6 +366,24 @@ def _redrawn(function: Callable[..., Any]) -> Callable[..., Any]:
             for one, *rest in zip(first, *others, strict=True)
             if one.numel() >= _DRAWS
         ]
+
+    return called
+
+
+def _with_own_generator(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Call the function twice with a generator of one seed. Return True if the process's generator
+    is left alone, and for each result, True if the calls agree.
+    """
+
+    def called(*args: Any, **kwargs: Any) -> list[torch.Tensor]:
+        before, generator = torch.get_rng_state(), torch.Generator()
+        drawn = []
+        for _ in range(2):
+            result = function(*args, **kwargs, generator=generator.manual_seed(SEED))
+            drawn.append([each.clone() for each in tensors_in(result)])
+        is_left_alone = torch.equal(before, torch.get_rng_state())
+        agree = [torch.equal(*pair) for pair in zip(*drawn, strict=True)]
+        return [torch.tensor(each) for each in (is_left_alone, *agree)]
 
     return called
 

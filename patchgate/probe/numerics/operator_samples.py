@@ -78,6 +78,7 @@ from patchgate.probe.numerics.sample_calls import (
     HALVES,
     INFINITE,
     OPTIONS,
+    OWN_GENERATOR,
     REDRAWN,
     SEED,
     SLOPE,
@@ -611,12 +612,15 @@ def _parts(owner: Any) -> list[Sample]:
 
 
 def _that_draw(samples: Sequence[Sample]) -> list[Sample]:
-    """The first samples that draw random numbers, and some that compare gradients with slopes."""
+    """The first samples that draw random numbers, also with a generator of their own, and some that
+    compare gradients with slopes.
+    """
     found = (sample for sample in samples[:_TRIED] if _says(any, sample))
     drawn = list(itertools.islice(found, _DRAWN))
     distinct = {sample.text: sample for sample in map(with_slope, drawn)}.values()
     slopes = filter(functools.partial(_says, all), distinct)
-    return [*drawn, *itertools.islice(slopes, _SLOPES)]
+    given = [replace(sample, how=OWN_GENERATOR, traced=False) for sample in drawn]
+    return [*drawn, *given, *itertools.islice(slopes, _SLOPES)]
 
 
 def _says(of: Callable[[list[torch.Tensor]], bool], sample: Sample) -> bool:
@@ -1142,7 +1146,7 @@ def _filled(functions: Sequence[Callable[..., Any]], calls: Sequence[tuple[Any, 
 
 def _outcome(samples: Sequence[Sample], run: Callable[..., list[Any]]) -> Any:
     """Run one sample. Return its results, gradients and inputs after the call, or its error."""
-    drawing = REDRAWN, TRAINED_REDRAWN, SLOPE, COMPILING
+    drawing = REDRAWN, TRAINED_REDRAWN, OWN_GENERATOR, SLOPE, COMPILING
     draws = any(sample.how in drawing for sample in samples)
     # These samples draw from the process's generators; other samples must not get other numbers.
     with _own_generators() if draws else contextlib.nullcontext():
