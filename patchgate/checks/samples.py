@@ -116,7 +116,17 @@ _KEY = (
     "Two different functions, or one with other options, got the same cached code: put into the key"
     " everything that the original puts there."
 )
-_DRAWN = "In the backward, use the random numbers of the forward: save them, or the seed."
+# Pattern in the text of a sample -> the next step to advise.
+_OF_SAMPLES = {
+    "slope of its results": (
+        "In the backward, use the random numbers of the forward: save them, or the seed."
+    ),
+    "generator of one seed": (
+        "Draw all random numbers from the `generator` that is given: two calls with one seed must "
+        "agree, and leave the generator of the process as it was."
+    ),
+    "fresh_cache": _KEY,
+}
 _SHARE = (
     "Compile a loop that is shown with `torch.compile`: a thread is started for as much work as all"
     " iterations have together, also those of the loops inside."
@@ -597,9 +607,10 @@ def _advice(sample: Mapping[str, Any], of_programs: str | None) -> str | None:
         return _FORM
     if sample.get("is_near"):
         return _NEAR
-    if "slope of its results" in sample["sample"]:
-        return _DRAWN
-    if "fresh_cache" in sample["sample"]:
-        return _KEY
-    fits = (step for told, step in _NEXT.items() if re.search(told, sample["what"]))
+    fits = (
+        step
+        for part, steps in (("sample", _OF_SAMPLES), ("what", _NEXT))
+        for told, step in steps.items()
+        if re.search(told, sample[part])
+    )
     return next(fits, of_programs)

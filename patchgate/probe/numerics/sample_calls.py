@@ -108,8 +108,8 @@ DRAWN = "training, with one seed"
 #: Several calls in one graph, each of which must draw new random numbers: calls of a function, and
 #: calls of a module in training.
 REDRAWN, TRAINED_REDRAWN = "drawn again", "training, drawn again"
-#: Two calls with a generator of one seed, which must be equal and draw from nothing else.
-OWN_GENERATOR = "with a generator of one seed"
+#: Two calls with a generator of one seed, which must agree and draw from nothing else.
+OWN_GENERATOR = "twice with a generator of one seed"
 #: A call in training with the backward outside of autocast, where losses are often computed.
 AUTOCAST = "training under autocast"
 #: How a program is compiled -> Inductor's options.

@@ -464,22 +464,19 @@ def _changes(
     recorder: effects.Recorder,
 ) -> Changes:
     """The changes in torch and elsewhere that running the patch made."""
+    lists = snapshot.changed_lists(before, after)
     return {
         "changed": sorted(changed),
-        "claimed": {target: _claimed(target, changed) for target in request["targets"]},
+        "claimed": {
+            target: [target]
+            if target in lists
+            else _with_importers(covered_names(target, changed), changed)
+            for target in request["targets"]
+        },
         "defined": defined_operators(before, after),
         "effects": recorder.effects(),
         "stubbed": uses(),
     }
-
-
-def _claimed(target: str, changed: snapshot.Changes) -> list[str]:
-    """The changed names that a target of the manifest covers. A list that is not compared covers
-    itself, since nothing shows if the patch changed it.
-    """
-    if target in snapshot.BOOKKEEPING:
-        return [target]
-    return _with_importers(covered_names(target, changed), changed)
 
 
 def _with_importers(names: Collection[str], changed: snapshot.Changes) -> list[str]:

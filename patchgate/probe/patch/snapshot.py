@@ -49,9 +49,8 @@ _CONSTANT = (str, bytes, tuple, type)
 _SAVED = ("orig", "old_", "saved_", "real_", "unpatched_")
 # The most functions that are followed inward from one wrapper.
 _WRAPPED_FUNCTIONS = 50
-#: Lists of what exists or was compiled, which are not compared; torch behaves the same with and
-#: without an entry.
-BOOKKEEPING = {
+# Lists of what exists or was compiled; torch behaves the same with and without an entry.
+_BOOKKEEPING = {
     "torch._dynamo.eval_frame.cached_backends",
     "torch._dynamo.trace_rules._polyfilled_function_ids",  # POLYFILLS has them by name
     "torch._library.custom_ops.OPDEF_TO_LIB",
@@ -82,6 +81,8 @@ class Snapshot(dict[str, dict[Any, Any]]):
         super().__init__(*owners)
         #: Module -> its dicts, lists and sets, and the classes that it defines, by dotted name.
         self.inner: dict[str, dict[str, Any]] = {}
+        #: The lists of `_BOOKKEEPING`, which `changes` leaves out, and their items.
+        self.lists: dict[str, dict[Any, Any]] = {}
 
     def names(self, owners: Iterable[str]) -> Iterable[list[str]]:
         """Group the names by owner. A table has several names if other modules have imported it."""
@@ -131,8 +132,20 @@ def take_snapshot() -> Snapshot:
         taken.inner[name] = inner
         for dotted, value in inner.items():
             taken[dotted] = _copy(dotted, value if dotted.endswith("[]") else vars(value))
+    lists = {name: _attribute(name) for name in _BOOKKEEPING}
+    taken.lists = {
+        name: _copy(name, items)
+        for name, items in lists.items()
+        if isinstance(items, (dict, list, set))
+    }
     _last = taken
     return taken
+
+
+def _attribute(dotted: str) -> Any:
+    """The attribute of a module with this name; None if the module is not imported."""
+    module, _, name = dotted.rpartition(".")
+    return vars(sys.modules[module]).get(name) if module in sys.modules else None
 
 
 def _polyfills() -> dict[str, Any]:
@@ -168,7 +181,7 @@ def _inner(module: str, attributes: dict[str, Any]) -> dict[str, Any]:
         kind = type(value)
         dotted = f"{module}.{key}"
         if issubclass(kind, (dict, list, set)):
-            is_bookkeeping = key in IGNORED or dotted in BOOKKEEPING
+            is_bookkeeping = key in IGNORED or dotted in _BOOKKEEPING
             if not is_bookkeeping and identity(value) not in interpreters:
                 inner[f"{dotted}[]"] = value
         elif issubclass(kind, type) and value.__module__ == module and value.__name__ == key:
@@ -225,6 +238,12 @@ def changes(before: Snapshot, after: Snapshot) -> Changes:
             if dotted not in replaced or not (is_added or now is _ABSENT):
                 changed[name] = (None if is_added else was, None if now is _ABSENT else now)
     return changed
+
+
+def changed_lists(before: Snapshot, after: Snapshot) -> list[str]:
+    """The lists that `changes` leaves out and whose items differ."""
+    both = before.lists.keys() & after.lists.keys()
+    return [name for name in both if not _same(before.lists[name], after.lists[name])]
 
 
 #: Identity of a function -> the objects that it, and the functions that it wraps, consist of.

@@ -185,6 +185,7 @@ def test_one_sample_of_several_replaced_names_is_shown_once():
         ({**WRONG, "what": "output 1 shares its memory with output 2"}, "Return a copy"),
         ({**WRONG, "what": "input: 1, not 2"}, "arguments and the module's state"),
         ({**WRONG, "sample": "return x: its gradient is the slope of its results"}, "seed"),
+        ({**WRONG, "sample": "rand(3), twice with a generator of one seed"}, "`generator`"),
         ({**WRONG, "what": "output: 0, not nan"}, "comparison that NaN fails"),
         ({**WRONG, "what": "output: nan+0j, not 1+0j"}, "comparison that NaN fails"),
         ({**WRONG, "what": "output: -inf, not 12"}, "overflows"),
