@@ -7,6 +7,11 @@ moments and the generator of random numbers are compared, but not the numbers.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
+from torch.distributions import kl
+
 _EAGER = """
 d = torch.distributions
 x = d.MADE
@@ -74,6 +79,27 @@ _DISTRIBUTIONS = {
     "LKJCholesky(3, 0.7)": "torch.eye(3)",
     "Wishart(torch.tensor(7.0), torch.diag(w))": "torch.diag(w)",
 }
+# Distributions at the bounds of their parameters, and of a batch of events.
+_FURTHER = """
+Uniform(v * 0, v * 0 + 1)
+Beta(w * 0 + 1, w * 0 + 1)
+Gamma(w * 0 + 1, w)
+Bernoulli((v > 0).float())
+Binomial(5, (v > 0).float())
+Geometric((v > 0) * 0.5 + 0.5)
+Categorical(torch.tensor([0.5, 0.0, 0.25, 0.25, 0.0, 0.0]))
+OneHotCategorical(torch.eye(6)[2])
+Poisson(w * 0)
+Dirichlet(w.view(2, 3))
+Independent(d.Normal(v.view(2, 3), w.view(2, 3)), 1)
+MultivariateNormal(v.view(2, 3), torch.eye(3))
+TransformedDistribution(d.Independent(d.Normal(v.view(2, 3), w.view(2, 3)), 1), AFFINE)
+TransformedDistribution(d.Normal(v.view(2, 3), w.view(2, 3)), d.IndependentTransform(AFFINE, 1))
+""".replace("AFFINE", "d.AffineTransform(0.5, 2.0)")
+_DIVERGENCE = """
+d = torch.distributions
+return d.kl_divergence(d.FIRST, d.SECOND)
+"""
 _OTHERS = """
 d = torch.distributions
 x, y = d.Normal(v, w), d.Normal(w, w + 1)
@@ -165,6 +191,20 @@ with torch.random.fork_rng():
     other = f.skip_init(torch.nn.Linear, 6, 3)
 y = f.fuse_conv_bn_eval(torch.nn.Conv2d(4, 4, 3).eval(), torch.nn.BatchNorm2d(4).eval())
 return *x, layer(b), torch.tensor([*other.weight.shape, *y.weight.shape])
+
+f, found = torch.nn.utils, []
+for make in (f.spectral_norm, f.parametrizations.spectral_norm, f.parametrizations.orthogonal):
+    layer = torch.nn.Linear(6, 6)
+    layer.load_state_dict({"weight": m, "bias": v})
+    with torch.random.fork_rng():
+        make(layer)
+    for name, each in layer.named_buffers():
+        each.copy_(v / v.norm() if name.endswith("_u") else w / w.norm() if "_v" in name else each)
+    x = layer(a), layer(b)
+    sum(each.square().sum() for each in x).backward()
+    found += [*x, *(each.grad for each in layer.parameters())]
+    found += [layer.eval()(a), layer(b), *layer.state_dict().values()]
+return found
 
 x = torch.masked.masked_tensor(a, a > 0)
 y = torch.masked
@@ -323,4 +363,19 @@ def library_programs(*, with_distributions: bool) -> str:
         for made, value in _DISTRIBUTIONS.items()
         for text in (_EAGER, _COMPILED)
     ]
-    return "\n".join([_OTHERS, *(made if with_distributions else [])])
+    return "\n".join([_OTHERS, *([*made, *_divergences()] if with_distributions else [])])
+
+
+def _divergences() -> Iterator[str]:
+    """Programs of the divergence of two distributions, one for each pair whose classes torch has a
+    formula for, and one with parameters of more dimensions.
+    """
+    known = {(first.__name__, second.__name__) for first, second in kl._KL_REGISTRY}
+    every = [*_DISTRIBUTIONS, *_FURTHER.strip().splitlines()]
+    for first in every:
+        for second in every:
+            names = first.partition("(")[0], second.partition("(")[0]
+            if names in known or names[0] == names[1]:
+                text = _DIVERGENCE.replace("FIRST", first).replace("SECOND", second)
+                yield text
+                yield re.sub(r"\bw\b", "(b.abs() + 0.5)", re.sub(r"\bv\b", "a", text))

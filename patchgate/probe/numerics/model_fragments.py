@@ -648,7 +648,7 @@ with concurrent.futures.ThreadPoolExecutor(1) as pool:
 """
 
 
-# Each call must draw new random numbers, and a user's assert must raise.
+# Each call must draw new random numbers, and a user's assert and a wrong index must raise.
 OF_CALLS = """
 f = torch.compile(lambda x: (torch.nn.functional.dropout(x, 0.5), torch.rand_like(x) + x,
     torch.randn(3, 4).cos(), torch.randperm(24)))
@@ -659,6 +659,14 @@ try:
     return f(a.abs() + 1)[1], f(a - 1e6)[1]
 except RuntimeError:
     return a
+
+f, found = torch.compile(lambda x, y, at: (x[at] * 2 + y[at]).sin()), []
+for at in ([0, 3], [1, 5], [-5, 2], [-2, 1]):  # the second table is the shorter one
+    try:
+        found.append(f(m, a, torch.tensor(at)))
+    except (IndexError, RuntimeError):
+        found.append(torch.zeros(2, 6))
+return found
 """
 
 

@@ -29,6 +29,8 @@ _CALLED = re.compile(r"^torch\.(?!Tensor\.)\w+(?:\.[A-Za-z_]\w*)*$")
 _LOWERS = re.compile(
     r"^torch\.(?:_inductor\.(?!codecache)|_decomp\b|_refs\b|_meta_registrations\b)"
 )
+# The reason that a C++ compiler gives, behind the place in generated code.
+_OF_COMPILER = re.compile(r":\d+:\d+: (?:fatal )?error: (.+)")
 # The most samples that are counted by tracing, and by lowering. Tracing one in all its steps took
 # 30 to 60 ms of CPU, and lowering it took 0.4 s.
 _COUNTED, _LOWERED = 16, 6
@@ -132,8 +134,9 @@ def count_compiles(
 
 
 def error_text(error: Exception) -> str:
-    """The first line of an error of a sample. It begins with NEEDS_DEVICE if a package that is
-    missing may register the device. Raise the error if such a package may be its reason otherwise.
+    """The first line of an error of a sample, and what a C++ compiler said. It begins with
+    NEEDS_DEVICE if a package that is missing may register the device. Raise the error if such a
+    package may be its reason otherwise.
     """
     if lacks_a_module(error):
         raise error
@@ -141,7 +144,9 @@ def error_text(error: Exception) -> str:
     text = f"{type(inner).__name__}: {inner}"
     if lacks_a_device(inner):
         text = f"{NEEDS_DEVICE}: {text}"
-    return text.splitlines()[0][:300]
+    first, *others = text.splitlines()
+    of_compiler = filter(None, map(_OF_COMPILER.search, others))
+    return ": ".join([first, *(said[1] for said in itertools.islice(of_compiler, 1))])[:300]
 
 
 def without_errors(counts: Mapping[Any, Counts]) -> dict[Any, Counts]:
