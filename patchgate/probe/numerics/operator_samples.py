@@ -145,6 +145,8 @@ _TOGETHER = 20
 # (half of these if traced; all programs if not), and to compile as traces differ or raise. Tracing
 # a sample took 10 to 20 ms of CPU, and compiling 20 samples took 2 to 4 s.
 _TRACED, _ALONE, _COMPILED, _TELLING, _RAISING = 160, 60, 40, 18, 3
+# The random calls among the compiled samples of what acts while code is made.
+_AT_RANDOM = 10
 # The most samples that run in eager mode only, and how often the inputs of a sample are moved.
 _EAGER, _MOVED = 1600, 2
 # The most compiles of few groups, not counting those that search for the first sample that raises.
@@ -827,11 +829,11 @@ def _compiled_groups(
     others = [i for i in others if samples[i].how != SLOPE] or others[:1]
     at_random = [i for i in others if samples[i].how == CROSSED]
     others = [i for i in others if i not in at_random]
-    chosen = [*differing, *others[: max(few - len(differing), 0)]]
+    # Random calls replace some samples if no trace could show which call differs.
+    at_random = at_random[:_AT_RANDOM] if written["makes_code"] else []
+    chosen = [*differing, *others[: max(few - len(differing) - len(at_random), 0)]]
     groups = [*([i] for i in raising[:_RAISING]), *_groups(samples, chosen)]
-    # Traces are code's only source unless the patch acts while code is made.
-    further = at_random if written["makes_code"] else []
-    return [*groups, *_groups(samples, further)], [*chosen, *further]
+    return [*groups, *_groups(samples, at_random)], [*chosen, *at_random]
 
 
 def _offered(offer: str, samples: Sequence[Sample], patch: str | None) -> dict[int, Any]:
