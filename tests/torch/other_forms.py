@@ -1,14 +1,19 @@
 """Run by the Python of a torch row: the text on results of another dtype, shape or layout, or that
-share memory; a program whose numbers are drawn, and one whose middle values are read again; as JSON.
+share memory; a program whose numbers are drawn, and one whose middle values are read again; the
+text of an error of a C++ compiler; backends that keep weights; as JSON.
 """
 
+import functools
 import json
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._inductor.exc import CppCompileError
 
 from patchgate.probe.numerics.middle_values import with_readers
 from patchgate.probe.numerics.operator_samples import program_of
+from patchgate.probe.numerics.pass_programs import function_of
 from patchgate.probe.numerics.sample_calls import Sample
 from patchgate.probe.numerics.sample_compiles import error_text
 from patchgate.probe.numerics.sample_differences import (
@@ -22,6 +27,7 @@ from patchgate.probe.numerics.sample_differences import (
     layouts,
     shared_memory,
 )
+from patchgate.probe.numerics.weight_programs import weight_programs
 from patchgate.probe.protocol import NEEDS_DEVICE
 
 ONE, HALF = torch.ones(2), torch.ones(2, dtype=torch.float16)
@@ -48,6 +54,23 @@ def laid_out(after: torch.Tensor, before: torch.Tensor, *, of_layout: bool = Tru
     """The text on equal results that are stored in two ways."""
     results = [{"output": [each], "layout": [layouts([each])]} for each in (after, before)]
     return str(departure(*results, of_layout=of_layout)["what"])
+
+
+def follows_weights(keeps: Callable[[torch.Tensor], bool]) -> bool:
+    """The result of the program that changes one weight at a time, with a backend that keeps some
+    of its first inputs.
+    """
+
+    def backend(graph: Any, first: list[torch.Tensor]) -> Callable[..., Any]:
+        kept = [each.detach().clone() if keeps(each) else None for each in first]
+        return lambda *args: graph(
+            *(b if a is None else a for a, b in zip(kept, args, strict=True))
+        )
+
+    programs = weight_programs(torch.Generator().manual_seed(0))
+    text, inputs = next(each for each in programs if "follows" in each[0])
+    compiler = functools.partial(torch.compile, backend=backend)
+    return bool(function_of(text, compiler)(*inputs))
 
 
 def raised_for(device: str) -> Exception:
@@ -162,6 +185,17 @@ print(
             "needs a device": [
                 _needs_a_device(each)
                 for each in (f"{NEEDS_DEVICE}: hpu", error_text(raised_for("hpu")), {})
+            ],
+            "of a compiler": error_text(
+                CppCompileError(["c++"], "k.cpp:3:7: error: no x here\nk.cpp:9:1: error: no y")
+            ),
+            "follows": [
+                follows_weights(keeps)
+                for keeps in (
+                    lambda each: False,
+                    lambda each: each.shape != (2, 4, 6, 6),  # the image
+                    lambda each: each.dim() == 1,
+                )
             ],
             "drawn": forms(drawn) == forms(program_of(sample)),
             "length": len(drawn),

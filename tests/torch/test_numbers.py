@@ -49,6 +49,8 @@ def test_of_results_of_another_form_or_in_shared_memory_only_those_are_shown(
     assert found["middle"] == [f"{start}x, m0)\n", f"{start}-x, -m0)\n"]
     assert found["without"] == []
     assert found["needs a device"] == [True, False, False]  # nothing is missing here
+    assert found["of a compiler"] == "CppCompileError: C++ compile error: no x here"
+    assert found["follows"] == [True, True, False]  # none kept, all kept, some kept
     assert found["drawn"]
     assert found["length"] < 250 < 2500 < found["values"]
 

@@ -648,7 +648,8 @@ with concurrent.futures.ThreadPoolExecutor(1) as pool:
 """
 
 
-# Each call must draw new random numbers, and a user's assert and a wrong index must raise.
+# Each call must draw new random numbers; a user's assert and a wrong index must raise; a training
+# graph without a backward must leave no option changed.
 OF_CALLS = """
 f = torch.compile(lambda x: (torch.nn.functional.dropout(x, 0.5), torch.rand_like(x) + x,
     torch.randn(3, 4).cos(), torch.randperm(24)))
@@ -667,6 +668,14 @@ for at in ([0, 3], [1, 5], [-5, 2], [-2, 1]):  # the second table is the shorter
     except (IndexError, RuntimeError):
         found.append(torch.zeros(2, 6))
 return found
+
+from torch._inductor.utils import get_code
+f = torch.compile(lambda x, y: ((x @ m).sin() * y).sum(-1))
+try:
+    get_code(f, a.clone().requires_grad_(), b)
+except Exception:  # the code is not built, so that it fails
+    pass
+return a
 """
 
 

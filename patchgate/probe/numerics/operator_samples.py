@@ -145,8 +145,6 @@ _TOGETHER = 20
 # (half of these if traced; all programs if not), and to compile as traces differ or raise. Tracing
 # a sample took 10 to 20 ms of CPU, and compiling 20 samples took 2 to 4 s.
 _TRACED, _ALONE, _COMPILED, _TELLING, _RAISING = 160, 60, 40, 18, 3
-# The random calls among the compiled samples of what acts while code is made.
-_AT_RANDOM = 10
 # The most samples that run in eager mode only, and how often the inputs of a sample are moved.
 _EAGER, _MOVED = 1600, 2
 # The most compiles of few groups, not counting those that search for the first sample that raises.
@@ -202,7 +200,8 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         titles, by_source = _sources(request)
     given, names, stages = flat(by_source), request["names"], _stages(request)
     with reproducible(request["profile"], training=True):
-        samples, eager = _steady_and_traced(given, request)
+        some = [sample for sample in given if sample.traced]
+        samples, eager, _ = steady(some, _TRACED + sum(sample.is_program for sample in given))
         # Count before anything is traced, as with the patch: Dynamo skips code whose graph broke.
         wanted = counted_samples(samples, counting_backend(names))
         steps = without_errors(_counts(samples, {key: len(STEPS[key[1]]) for key in wanted}, names))
@@ -214,8 +213,7 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
         # Samples that torch itself does not trace are not judged.
         failed = {i: result for i, result in traced.items() if isinstance(result, str)}
         sound = [i for i in traced if i not in failed]
-        named = {i: text for i, text in failed.items() if samples[i].how != CROSSED}
-        unjudged = [f"{samples[i].text}: raises {text} unpatched" for i, text in named.items()]
+        unjudged = [f"{samples[i].text}: raises {failed[i]} unpatched" for i in failed]
         further = _in_eager_mode(samples, given, request)
         (alone, results, compiles), changed = settings_after(lambda: steady(further, _EAGER))
         samples = [*(samples[i] for i in sound), *alone]
@@ -241,21 +239,6 @@ def write_samples(request: RunOperators, path: str) -> dict[str, list[str]]:
     }
     save_outputs(written, path)
     return titles
-
-
-def _steady_and_traced(
-    given: Sequence[Sample], request: RunOperators
-) -> tuple[list[Sample], list[Any]]:
-    """The samples that are traced and compiled, and their results in eager mode. If nothing acts in
-    eager mode, random calls are among them.
-    """
-    some = [sample for sample in given if sample.traced]
-    samples, eager, _ = steady(some, _TRACED + sum(sample.is_program for sample in given))
-    if _stages(request)["acts_eagerly"] or not request["random_calls"]:
-        return samples, eager
-    at_random = (each for each in given if each.how == CROSSED and not each.is_decomposition)
-    further, results, _ = steady([replace(each, traced=True) for each in at_random], _COMPILED)
-    return [*samples, *further], [*eager, *results]
 
 
 def _without_random_calls(
@@ -827,13 +810,8 @@ def _compiled_groups(
     others = [i for i in range(len(samples)) if i not in telling]
     # Each slope needs a compile of its own. If only slopes are left, one of them is compiled.
     others = [i for i in others if samples[i].how != SLOPE] or others[:1]
-    at_random = [i for i in others if samples[i].how == CROSSED]
-    others = [i for i in others if i not in at_random]
-    # Random calls replace some samples if no trace could show which call differs.
-    at_random = at_random[:_AT_RANDOM] if written["makes_code"] else []
-    chosen = [*differing, *others[: max(few - len(differing) - len(at_random), 0)]]
-    groups = [*([i] for i in raising[:_RAISING]), *_groups(samples, chosen)]
-    return [*groups, *_groups(samples, at_random)], [*chosen, *at_random]
+    chosen = [*differing, *others[: max(few - len(differing), 0)]]
+    return [*([i] for i in raising[:_RAISING]), *_groups(samples, chosen)], chosen
 
 
 def _offered(offer: str, samples: Sequence[Sample], patch: str | None) -> dict[int, Any]:
